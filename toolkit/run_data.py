@@ -9,21 +9,15 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 import numpy as np
 
+from .data import normalization
 from .data.column import Component
 from .data.examples import Dataset, Split, describe, iterate_slices
 from .data.held_out import NOTHING
 from .data.images.image_file import format_size
-from .data.normalization import Moments, examples_per_chunk, measure_moments
 from .data.prepare import ExampleConverter, ExampleHooks, model_spec, prepare
 from .data.readers.batches import RESIDENT_LIMIT
 from .data.readers.mapped import decode_splits
-from .data.reading_options import (
-    ColumnOptions,
-    ImageOptions,
-    column_options,
-    image_options,
-    reading_settings,
-)
+from .data.reading_options import ColumnOptions, ImageOptions, reading_settings
 from .data.same_data import match_classes
 from .data.sources import open_data, uses_option
 from .data.spec import DataSpec
@@ -100,15 +94,15 @@ class RunData:
         those with which the run began hold if it has some.
         """
         if recorded is not None and recorded.mean:
-            moments = Moments(recorded.mean, recorded.deviation)
+            mean, deviation = recorded.mean, recorded.deviation
         else:
-            moments = measure_moments(self._iterate_features())
-        self.spec = self.spec._replace(mean=moments.mean, deviation=moments.deviation)
+            mean, deviation = normalization.measure_moments(self._iterate_features())
+        self.spec = self.spec._replace(mean=mean, deviation=deviation)
 
     def _iterate_features(self) -> Iterator[np.ndarray]:
         """The features of the training split after `filter` and `convert`, in chunks."""
         stored = self.splits["train"]
-        count = examples_per_chunk(stored.nbytes // len(stored))
+        count = max(1, normalization.CHUNK_BYTES // max(1, stored.nbytes // len(stored)))
         if self.hooks.convert is None:
             train = prepare(stored, self.hooks)
             for start in range(0, len(train), count):
@@ -201,7 +195,7 @@ def open_other_data(
     if uses_option(value, "image_size"):
         images = images_like(stored, options)
     if value.partition(":")[0] == options.data.partition(":")[0]:
-        columns = column_options(options)
+        columns = reading_settings(options)["columns"]
     dataset = open_data(
         value,
         images=images,
@@ -225,7 +219,7 @@ def images_like(stored: DataSpec, options: CoreOptions) -> ImageOptions:
         size = format_size(width, height)
         images = ImageOptions(size, channels, options.fit, options.background)
         return images._replace(extends_border=not has_pictures)
-    images = image_options(options) if has_pictures else ImageOptions()
+    images = reading_settings(options)["images"] if has_pictures else ImageOptions()
     features = stored.features if isinstance(stored.features, dict) else {}
     shapes = [(name, each.shape) for name, each in features.items() if _is_image(each)]
     return images._replace(shapes=tuple(shapes))

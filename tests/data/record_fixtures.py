@@ -1,23 +1,13 @@
 """Writes TFRecord files with any content."""
 
 import io
-import struct
+import os
+import tempfile
 
 import numpy as np
 from PIL import Image
 
 from toolkit import tf
-
-
-def masked_crc32c(content):
-    """The checksum of TFRecord files."""
-    crc = 0xFFFFFFFF
-    for byte in content:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def feature(value):
@@ -40,15 +30,15 @@ def example(**values):
     return whole.SerializeToString(deterministic=True)
 
 
-def record(content):
-    """A record of a TFRecord file, with its length and its checksums."""
-    length = struct.pack("<Q", len(content))
-    checksums = [struct.pack("<I", masked_crc32c(part)) for part in (length, content)]
-    return length + checksums[0] + content + checksums[1]
-
-
 def records(*contents):
-    return b"".join(map(record, contents))
+    """The bytes of a TFRecord file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "records")
+        with tf.io.TFRecordWriter(path) as writer:
+            for content in contents:
+                writer.write(content)
+        with open(path, "rb") as file:
+            return file.read()
 
 
 def png(value, width=4, height=3, mode="L"):

@@ -31,7 +31,7 @@ def test_what_is_decoded_may_be_labels_and_grey_images():
     images = Decoded(lambda row: np.full([4, 6], row), (9, 4, 6))
     split = Split(images, labels)
     assert split.labels.tolist() == list(range(9))
-    assert split.shape == (4, 6, 1)
+    assert split.features.shape == (9, 4, 6, 1)
     for part in (split, decode_splits({"train": split})["train"]):  # also once it is decoded
         assert part.take([1, 2])[0][:, 3, 5, 0].tolist() == [1, 2]
 
@@ -55,11 +55,6 @@ def test_files_are_read_as_the_rows_of_an_array_and_a_damaged_one_is_named(paths
         images[:]
 
 
-def test_frames_of_bytes_are_a_sequence():
-    split = Split({"frames": [np.ones([n, 5], np.uint8) for n in (1, 3)]})
-    assert split.take([0, 1])[0]["frames"].shape == (2, 3, 5)
-
-
 TAGS = Column([np.array([0, 1]), np.array([2])], kind="class", padding=255)
 
 
@@ -71,8 +66,9 @@ def test_void_is_no_class(labels):
 
 def test_sequences_of_classes_are_padded_with_what_is_no_class():
     tags = Column([np.array([0, 1]), np.array([2])], kind="class", num_classes=3, padding=-1)
-    labels = Split({"x": np.zeros([2, 1])}, {"tags": tags}).take([1, 0])[1]
-    assert labels["tags"].tolist() == [[2, -1], [0, 1]]
+    frames = [np.ones([n, 5], np.uint8) for n in (1, 3)]
+    features, labels = Split({"frames": frames}, {"tags": tags}).take([1, 0])
+    assert labels["tags"].tolist() == [[2, -1], [0, 1]] and features["frames"].shape == (2, 3, 5)
     wrong = Column([np.array([0, 3]), np.array([2])], kind="class", num_classes=3)
     assert "has the value 3" in message(Split, {"x": np.zeros([2, 1])}, {"tags": wrong})
 
@@ -89,11 +85,6 @@ def test_sequences_of_classes_are_padded_with_what_is_no_class():
 def test_padding_is_of_the_type_of_its_component(values, padding, text):
     column = Column([np.asarray(value) for value in values], padding=padding)
     assert text in message(Split, {"w": column})
-
-
-def test_declarations_become_plain_values():
-    column = Column([0, 1], "class", class_names=[4, 5])
-    assert column.class_names == ("4", "5") and column.num_classes == 2
 
 
 def stored(*more):

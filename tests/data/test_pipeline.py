@@ -32,7 +32,7 @@ def read_labels(split, batch_size, count, start=0, **options):
 
 def test_the_split_has_the_first_examples():
     split = read_dataset(numbers(), 4)
-    assert len(split) == 4 and split.shape == (2, 2, 1) and split.dtype == "uint8"
+    assert len(split) == 4 and split.components["features"][:2] == ((2, 2, 1), "uint8")
     assert split.labels.tolist() == [0, 1, 2, 3]
     assert len(read_dataset(numbers(), 100)) == 10
 

@@ -15,6 +15,10 @@ from toolkit.data.tables.table_file import read_table
 from toolkit.errors import DataError, ToolkitError, UsageError
 
 DIGITS = "a,b,label\n1,2.5,x\n-3,4e2,y\n 12 ,0,x\n"
+JSON = """{"a": 1, "b": 2.5, "label": "x"}
+{"a": -3, "b": 400, "label": "y"}
+
+{"b": 0.0, "label": "x", "a": "12"}"""
 
 
 class Rows:
@@ -76,11 +80,7 @@ def refusal(rows):
         ('"a","b","label"\n"1","2.5","x"\n"-3","4e2","y"\n"12","0","x"\n', "t.csv"),
         (DIGITS.encode("utf-16"), "t.csv"),
         pytest.param(gzip.compress(DIGITS.encode()), "t.csv", id="gzip without an ending"),
-        (
-            '{"a": 1, "b": 2.5, "label": "x"}\n{"a": -3, "b": 400, "label": "y"}\n'
-            '\n{"b": 0.0, "label": "x", "a": "12"}',
-            "t.jsonl",
-        ),
+        (JSON, "t.jsonl"),
     ],
 )
 def test_a_table_may_be_written_in_many_ways(rows, content, name):
@@ -97,10 +97,7 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
     [
         ("", "expected a table, found an empty file"),
         ("a,label\n", "expected rows below the header, found none"),
-        (
-            "a,label\n1,x\n1,2,x\n",
-            "t.csv: line 3: expected as many fields as in the header (2), found 3.",
-        ),
+        ("a,label\n1,x\n1,2,x\n", "line 3: expected as many fields as in the header (2), found 3."),
         ('a,label\n"1\n2",x\n1\n', "t.csv: row 2: expected a value in 'label', found none"),
         ("sep=;", "expected the names of columns, found none"),
         ("a,a,label\n1,2,x\n", "the columns 1 and 2 are both named 'a'"),
@@ -109,7 +106,6 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
         ("5.1,3.5,setosa\n4.9,3.0,setosa\n", "expected the names of the columns in the first line"),
         ("1.5  2.5  x\n1.5  2.5  y\n", "expected the names of the columns in the first line"),
         ("3,1,7\n4,0,1\n", "expected the names of the columns in the first line"),
-        ("7\n8\n", "expected the names of the columns in the first line"),
         ("a,label\n1,caf\xe9\n".encode("latin-1"), "t.csv: expected text in UTF-8"),
         ("a,label\n1,x\n".encode("utf-16-le"), "expected text, found null bytes"),
         (b"PK\x03\x04...", "found an Excel workbook"),
@@ -117,20 +113,14 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
         ('[{"a": 1, "label": 2}]', "expected one JSON object per line, found a list"),
         (
             '{"a": 1, "label": 2}\n{"a": 1,',
-            "t.csv: row 2: expected a JSON object with keys, found a fault",
+            "row 2: expected a JSON object with keys, found a fault",
         ),
         (
-            '{"a": 1, "label": 2}\n{"b": 1}\n',
-            "t.csv: row 2: expected a JSON object with keys, found the key 'b', which the first",
+            '{"a": 1}\n{"b": 1}\n',
+            "row 2: expected a JSON object with keys, found the key 'b', which",
         ),
-        (
-            '{"a": {"b": 1}, "label": 2}\n',
-            "t.csv: row 1: expected a JSON object with keys, found an object in 'a'",
-        ),
-        (
-            '{"\\uD8ff": 1, "label": 0}',
-            "t.csv: row 1: expected a JSON object with keys, found 'utf-8' codec",
-        ),
+        ('{"a": {"b": 1}}\n', "row 1: expected a JSON object with keys, found an object in 'a'"),
+        ('{"\\uD8ff": 1}', "t.csv: row 1: expected a JSON object with keys, found 'utf-8' codec"),
         ('{"p": "~a\\u0000.png", "label": 1}', "path of an image in 'p', found a null character"),
     ],
 )
@@ -149,11 +139,6 @@ def test_a_table_is_in_memory_once_while_it_is_read(tmp_path):
     assert len(table["label"]) == 20 and peak < 1.5 * sum(map(len, lines))
 
 
-def test_a_folder_is_no_table(tmp_path):
-    with pytest.raises(DataError, match="found a folder"):
-        open_data(f"table:{tmp_path}")
-
-
 # ------------------------------------------------------------------------------------------ numbers
 
 
@@ -170,22 +155,13 @@ def test_a_number_beyond_float32_is_named_with_its_row(refusal, field):
     assert "found inf" in refusal("a,label\n1e400,x\n")
 
 
-def test_true_and_false_are_one_and_zero(rows):
-    table = rows("a,b,label\nTrue,1,x\nfalse,2,y\nTRUE,2,y\n")
-    assert table.features[:, 0].tolist() == [1, 0, 1]
-
-
 # ------------------------------------------------------------------------------------------- labels
 
 
-@pytest.mark.parametrize("name", ["label", "Class", "TARGET", "y"])
-def test_the_labels_have_a_usual_name(rows, name):
-    assert rows(f"a,{name}\n1,x\n2,y\n").schema["labels"] == [name]
-
-
-def test_labels_may_be_named_or_absent(rows):
-    table = rows("a,spam\n1,ham\n2,spam\n", label_column=("spam",))
-    assert table.class_names == ("ham", "spam")
+def test_labels_have_a_usual_name_or_are_named_or_absent(rows):
+    assert rows("a,TARGET\n1,x\n2,y\n").schema["labels"] == ["TARGET"]
+    table = rows("a,spam\nTrue,ham\nfalse,spam\nTRUE,spam\n", label_column=("spam",))
+    assert table.class_names == ("ham", "spam") and table.features.tolist() == [[1], [0], [1]]
     assert rows("a,b\n1,2\n2,3\n2,9\n", label_column=("none",)).labels is None
 
 
@@ -214,6 +190,7 @@ def test_many_whole_numbers_are_classes_or_values_on_request(rows, refusal):
 
 
 U_V = "a,u,v\n1,0,1\n2,1,1\n2,0,0\n"
+WORDS = "a,label\n" + "".join(f"{i % 3},w{i}\n" for i in range(60))
 
 
 def test_several_columns_of_labels_are_a_vector(rows):
@@ -227,20 +204,12 @@ def test_several_columns_of_labels_are_a_vector(rows):
     [
         ("a,label\n1,0.5\n2,x\n3,0.7\n4,0.8\n", {}, "t.csv: row 2: expected a number in 'label'"),
         ("a,label\n1,x\n2,\n", {}, "t.csv: row 2: expected a value in 'label', found none"),
-        (
-            "a,label\n1,x\n2,y\n",
-            {"label_kind": "value"},
-            "t.csv: row 1: expected a number in 'label'",
-        ),
+        ("a,label\n1,x\n", {"label_kind": "value"}, "t.csv: row 1: expected a number in 'label'"),
         ("a,species\n1,x\n", {}, "found 'a', 'species'"),
         ("a,label,target\n1,x,y\n", {}, "found 'label', 'target'"),
         ("label\nx\ny\n", {}, "expected a column of features beside 'label'"),
         (U_V, {"label_column": ("u", "v"), "label_kind": "class"}, "expected one column"),
-        (
-            "a,label\n" + "".join(f"{i % 3},w{i}\n" for i in range(60)),
-            {},
-            "expected labels of classes, found 60 different texts in 60 rows",
-        ),
+        (WORDS, {}, "expected labels of classes, found 60 different texts in 60 rows"),
     ],
 )
 def test_what_is_no_label_is_refused(refusal, content, options, text):
@@ -250,20 +219,14 @@ def test_what_is_no_label_is_refused(refusal, content, options, text):
 # ----------------------------------------------------------------------------------------- features
 
 
-def test_few_texts_are_classes_beside_the_numbers(rows):
-    table = rows("size,the colour,label\n" + "1,red,x\n2,blue,y\n3,red,y\n5,blue,x\n")
-    assert sorted(table.features) == ["numbers", "the_colour"]
+def test_texts_are_classes_beside_the_numbers_or_columns_of_them_or_text(rows):
+    text = "size,the colour,label\n1,red,x\n2,blue,y\n4,red,y\n5,blue,x\n"
+    table = rows(text)
     assert table.spec.features["the_colour"].class_names == ("blue", "red")
     assert table.features["the_colour"].tolist() == [1, 0, 1, 0]
-
-
-def test_one_hot_appends_a_column_for_each_text(rows):
-    text = "size,c,label\n1,red,x\n2,blue,y\n4,red,y\n5,blue,x\n"
+    assert table.features["numbers"].tolist() == [[1], [2], [4], [5]]
     table = rows(text, categories="one-hot")
     assert table.features.tolist() == [[1, 0, 1], [2, 1, 0], [4, 0, 1], [5, 1, 0]]
-
-
-def test_texts_of_several_words_are_text(rows):
     table = rows("review,label\n" + "".join(f"it was number {i},{i % 2}\n" for i in range(8)))
     assert table.features["review"].tolist()[:2] == [b"it was number 0", b"it was number 1"]
 
@@ -318,12 +281,14 @@ def test_columns_that_are_no_features_are_refused_unless_they_are_named(
         assert set(names) < {*schema["numbers"], *schema["categories"], *schema["texts"]}
 
 
-@pytest.mark.parametrize("header", ["", "Unnamed: 0"])
-def test_the_index_that_pandas_saves_is_left_out(rows, refusal, header):
-    table = rows(f"{header},a,label\n0,5,x\n1,7,y\n2,6,x\n")
-    assert table.features.tolist() == [[5], [7], [6]]
-    assert "numbers the rows, is left out" in table.notes[0]
-    assert "the first column has no name" in refusal(f"{header},a,label\nu,5,x\nv,7,y\n")
+def test_the_index_that_pandas_saves_is_left_out(rows, refusal):
+    for header, numbers in (("", "012"), ("Unnamed: 0", "123")):
+        table = rows(f"{header},a,label\n{{}},5,x\n{{}},7,y\n{{}},6,x\n".format(*numbers))
+        assert table.features.tolist() == [[5], [7], [6]]
+        assert "numbers the rows, is left out" in table.notes[0]
+    for numbers in ("uv", "35", "13", ["0", ""]):
+        message = refusal(",a,label\n{},5,x\n{},7,y\n".format(*numbers))
+        assert "the first column has no name" in message
 
 
 @pytest.mark.parametrize(
@@ -331,10 +296,7 @@ def test_the_index_that_pandas_saves_is_left_out(rows, refusal, header):
     [
         ({"label_column": ("lable",)}, "has no column 'lable' (--label-column)"),
         ({"split_column": "part"}, "has no column 'part' (--split-column)"),
-        (
-            {"label_column": ("label",), "ignore_columns": ("label",)},
-            "Both --label-column and --ignore-columns name the column 'label'",
-        ),
+        ({"image_column": "a", "ignore_columns": ("a",)}, "Both --ignore-columns and --image-col"),
     ],
 )
 def test_an_option_that_names_no_column_is_refused(rows, options, text):
@@ -372,9 +334,9 @@ def test_all_that_options_repair_is_refused_in_one_error_with_these(tmp_path):
 
 
 def test_a_text_that_reads_na_is_a_text(rows):
-    text = "alley,label\nNA,1\nGrvl,0\nNA,0\nGrvl,1\n"
-    assert list(rows(text).schema["categories"].values()) == [["Grvl", "NA"]]
-    assert rows(_label_rows("x", "NA", "x")).class_names == ("NA", "x")
+    table = rows("alley,label\nNA,x\nGrvl,NA\nNA,NA\nGrvl,x\n")
+    assert list(table.schema["categories"].values()) == [["Grvl", "NA"]]
+    assert table.class_names == ("NA", "x")
 
 
 def test_a_column_divides_the_rows_into_splits(rows, refusal):
@@ -394,10 +356,9 @@ def _label_rows(*labels):
     return "a,label\n" + "".join(f"{n * 1.5},{label}\n" for n, label in enumerate(labels))
 
 
-@pytest.mark.parametrize("missing", ["nan", "NA", "none"])
 @pytest.mark.parametrize("labels, names", [(("1.0", "2.0"), ("1", "2")), (("1.5", "2.5"), ())])
-def test_a_missing_number_is_no_label(rows, refusal, missing, labels, names):
-    text = _label_rows(*labels, missing)
+def test_a_missing_number_is_no_label(rows, refusal, labels, names):
+    text = _label_rows(*labels, "NA")
     table = rows(text, missing="drop")
     assert table.class_names == names and table.splits["train"] == [0, 1]
     assert "t.csv: row 3: expected a value in 'label', found none" in refusal(text)
@@ -445,10 +406,7 @@ def test_rows_that_are_equal_once_filled_are_in_one_split(tmp_path, is_named):
     lines = [f"{'' if n % 2 else 5},{n // 2 * 2.5},{'uv'[n // 2 % 2]}" for n in range(120)]
     path.write_text("a,b,c,label\n" + "".join(f"{line},{n % 3}\n" for n, line in enumerate(lines)))
     options = ColumnOptions(missing="fill", ignore_columns=() if is_named else ("c",))
-    splits = open_data(f"table:{path}", columns=options).splits
-
-    def features(name):
-        values = splits[name].take(slice(None))[0]
-        return {row.tobytes() for row in (values["numbers"] if is_named else values)}
-
-    assert not features("train") & (features("test") | features("validation"))
+    splits = open_data(f"table:{path}", columns=options).splits.values()
+    values = [split.features["numbers"] if is_named else split.features for split in splits]
+    train, *others = [{row.tobytes() for row in part} for part in values]
+    assert not train & set.union(*others)

@@ -77,15 +77,6 @@ def test_missing_numbers_get_the_mean_of_the_training(table, spec_of):
         read([path], spec)
 
 
-def test_other_labels_are_matched_to_the_columns_of_the_training(table, spec_of):
-    spec = spec_of()
-    data = open_data("table:" + table("label,size,colour\ny,1,red\n"), shares=NOTHING, model=spec)
-    assert data.spec.class_names == ("y",)
-    path = table("size,label\n1,y\n")
-    with pytest.raises(DataError, match="found no 'colour'"):
-        open_data("table:" + path, shares=NOTHING, model=spec)
-
-
 def test_a_run_on_a_table_evaluates_and_predicts_on_others(cli, table):
     rows = [f"{i % 7},{i % 11},{'ab'[i % 2]},{'xy'[i % 2]}\n" for i in range(60)]
     data = "table:" + table("u,v,kind,label\n" + "".join(rows))

@@ -51,9 +51,8 @@ def list_(as_json: bool) -> None:
     rows = list_sources()
     if as_json:
         return print_json(rows)
-    width = max(len(row["size"]) for row in rows)
     for row in rows:
-        sys.stdout.write(f"{row['value']:14} {row['size']:{width}} {row['what']}\n")
+        sys.stdout.write(f"{row['value']:14} {row['what']}\n")
     return None
 
 

@@ -110,7 +110,8 @@ def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, A
         "labelled": split.has_labels,
     }
     if FEATURES in keys:
-        report.update(shape=list(split.shape), dtype=split.dtype, **ranges.pop(FEATURES, {}))
+        shape, dtype = split.components[FEATURES][:2]
+        report.update(shape=list(shape), dtype=dtype, **ranges.pop(FEATURES, {}))
     if ranges:
         report["ranges"] = ranges
     if split.class_labels is not None:

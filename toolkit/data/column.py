@@ -33,24 +33,15 @@ _CHUNK = 4096  # examples that are checked at once
 
 
 class Component(NamedTuple):
-    """One named array of each example.
+    """One named array of each example."""
 
-    Attributes:
-        shape: of one example; the first size is None if it varies (a sequence).
-        dtype: in memory: "uint8", "int32", "int64", "float32", "bool" or "string".
-        kind: "image" (uint8 reaches the graph as x / 255), "class" (integers from 0), "value" or
-            "text" (bytes).
-        num_classes: K of the kind "class"; else 0. In images of classes, VOID marks what has none.
-        class_names: in the order of the classes; may be empty.
-        padding: fills a sequence up to the length of its batch.
-    """
-
-    shape: Tuple[Optional[int], ...]
-    dtype: str
+    shape: Tuple[Optional[int], ...]  # the first size is None if it varies (a sequence)
+    dtype: str  # in memory: "uint8", "int32", "int64", "float32", "bool" or "string"
+    # "image" (uint8 reaches the graph as x / 255), "class" (from 0), "value" or "text" (bytes).
     kind: str
-    num_classes: int = 0
-    class_names: Tuple[str, ...] = ()
-    padding: Any = 0
+    num_classes: int = 0  # K of classes; in images of classes, VOID marks what has none
+    class_names: Tuple[str, ...] = ()  # in the order of the classes; may be empty
+    padding: Any = 0  # fills a sequence up to the length of its batch
 
     @property
     def size(self) -> int:
@@ -71,7 +62,7 @@ class Component(NamedTuple):
         """`image uint8 28x28x1`, `class of 10`, `class of 3 uint8 4x6`, `float32 ?x3`, `text`."""
         kind = {"class": f"class of {self.num_classes}", "value": ""}.get(self.kind, self.kind)
         is_plain = self.kind == "text" or (self.kind == "class" and not self.shape)
-        sizes = "x".join(map(_describe_size, self.shape))
+        sizes = "x".join("?" if size is None else str(size) for size in self.shape)
         return " ".join(filter(None, (kind, "" if is_plain else self.dtype, sizes)))
 
     def describe_array(self) -> str:
@@ -81,28 +72,17 @@ class Component(NamedTuple):
 
 def describe_shape(shape: Sequence[Any]) -> str:
     """`[N, ?, 3]`: the sizes of an array, of which some are None, or have a name."""
-    return f"[{', '.join(map(_describe_size, shape))}]"
-
-
-def _describe_size(size: Any) -> str:
-    return "?" if size is None else str(size)
+    return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
 class Sequences:
-    """M sequences of different lengths, stored one after the other.
-
-    Args:
-        values: all values, [T, ...].
-        starts: where each sequence begins, int64 [M + 1]; the last is T.
-
-    Attributes:
-        longest: the length of the longest.
+    """M sequences of different lengths: all their values [T, ...], one after the other, and where
+    each begins, int64 [M + 1], of which the last is T.
     """
 
     def __init__(self, values: Any, starts: np.ndarray):
         self.values = values
         self.starts = np.asarray(starts, np.int64)
-        self.longest = int(np.diff(self.starts).max(initial=0))
 
     @classmethod
     def join(cls, parts: Sequence[np.ndarray]) -> Sequences:
@@ -181,8 +161,6 @@ class Column:
         self.kind = kind
         self.class_names = tuple(str(name) for name in class_names)
         self.num_classes = int(num_classes or len(self.class_names))
-        if num_classes and num_classes != self.num_classes:
-            raise DataError(f"The number of classes is {num_classes}, expected a whole number.")
         self.padding = padding
 
     def __len__(self) -> int:
@@ -245,10 +223,8 @@ class Column:
         return self.convert(array.reshape(shape), rows)
 
     def convert(self, array: np.ndarray, rows: Any = None) -> np.ndarray:
-        """Values of the column's kind, of some rows, in the dtype of the component.
-
-        Raises:
-            DataError: one is out of range.
+        """Values of the column's kind, of some rows, in the dtype of the component. Raises a
+        DataError if one is out of range.
         """
         if self.component.dtype == TEXT:
             return as_text(array)
@@ -258,22 +234,21 @@ class Column:
     def _check_range(self, array: np.ndarray, rows: Any = None) -> None:
         """Refuse class numbers out of range, and integers that the dtype in memory cannot hold."""
         is_class = self.component.kind == "class"
-        if array.dtype.kind not in "iu" or not array.size:
+        is_integer = array.dtype.kind in "iu" and array.size
+        if not is_integer or (not is_class and np.can_cast(array.dtype, self._dtype)):
             return
-        if not is_class and np.can_cast(array.dtype, self._dtype):
-            return
-        limits = np.iinfo(self._dtype)
-        lowest, highest = int(limits.min), int(limits.max)
         if is_class:
             lowest, highest = 0, (self.component.num_classes or MAX_CLASSES) - 1
+            mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
+            hint = f"Number classes from 0{mark}; leave out examples without a class."
+        else:
+            lowest, highest = int(np.iinfo(self._dtype).min), int(np.iinfo(self._dtype).max)
+            hint = "Store smaller numbers."
         if lowest <= int(array.min()) and int(array.max()) <= highest:
             return
         is_wrong = (array < lowest) | (array > highest)
-        hint = "Store smaller numbers."
-        if is_class:
-            mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
-            hint = f"Number classes from 0{mark}; leave out examples without a class."
-            is_wrong &= (array != VOID) | (not self.component.shape)
+        if is_class and self.component.shape:
+            is_wrong &= array != VOID
         if is_wrong.any():
             place = ""
             if rows is not None:
@@ -288,10 +263,7 @@ class Column:
     def nbytes(self) -> int:
         """Bytes of the M examples in memory, in their dtype."""
         component = self.component
-        if component.is_sequence:
-            count = self.values.values.size
-        else:
-            count = len(self) * component.size
+        count = self.values.values.size if component.is_sequence else len(self) * component.size
         return count * (_TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize)
 
     @property
@@ -301,17 +273,14 @@ class Column:
     def _padding(self, key: str, dtype: str) -> Any:
         """The padding as a JSON value of the dtype."""
         padding = self.padding
-        if dtype == TEXT:
-            padding = "" if isinstance(padding, int) else padding
-            padding = padding.decode("utf-8", "replace") if isinstance(padding, bytes) else padding
-            if isinstance(padding, str):
-                return padding
-        else:
-            errors = (TypeError, ValueError, OverflowError)
-            with contextlib.suppress(*errors), np.errstate(all="ignore"):
-                value = np.array(padding).astype(dtype).item()
-                if value == padding and np.isfinite(value):
-                    return value
+        if dtype == TEXT and isinstance(padding, (int, str, bytes)):
+            text = "" if isinstance(padding, int) else padding
+            return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        errors = (TypeError, ValueError, OverflowError)
+        with contextlib.suppress(*errors), np.errstate(all="ignore"):
+            value = np.array(padding).astype(dtype).item()
+            if value == padding and np.isfinite(value):
+                return value
         raise DataError(
             f"{_subject(key)} the padding {self.padding!r}, which is no {dtype}.",
             hint="Pad with a value of the component's own type; a number has to be finite.",

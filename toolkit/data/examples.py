@@ -8,19 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    FrozenSet,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -28,9 +16,8 @@ from ..errors import DataError
 from ..files import sha256_of
 from .column import VOID, Column, Component, Sequences
 from .spec import DataSpec
-from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack
+from .structure import FEATURES, LABELS, describe_key, flatten, pack
 
-Arrays = Tuple[Any, Any]  # features and labels: an array [n, ...], a dict of them, or None
 _CHUNK = 1024  # examples that are read at once, at most
 _CHUNK_BYTES = 32 << 20  # of examples that are read at once, unless one is larger
 LENGTH = "_length"  # ends the name of the component with the lengths of sequences
@@ -55,6 +42,9 @@ class Split:
     Attributes:
         columns: flat key -> `Column` of the M records.
         components: flat key -> `Component`.
+        index: the records of this split, int64 [N]; None for all.
+        num_records: M, which counts the records outside this split too.
+        class_labels: int32 [N] if the label of each example is one class; else None.
         make_dataset: returns the `tf.data.Dataset` to train on; see `toolkit.read_dataset`. None to
             train on the examples.
 
@@ -66,15 +56,16 @@ class Split:
 
     def __init__(self, features: Any, labels: Any = None, index: Any = None):
         self.columns = _bind_columns(flatten(features, labels))
-        self._index = None if index is None else np.asarray(index, np.int64)
+        self.index: Optional[np.ndarray] = None if index is None else np.asarray(index, np.int64)
+        self.num_records = len(next(iter(self.columns.values())))
         self._longest: Dict[str, int] = {}  # key of sequences -> the longest, once it is known
-        self._classes: Optional[np.ndarray] = None  # int32 [N] if each example has one class
+        self.class_labels: Optional[np.ndarray] = None
         column = self.columns.get(LABELS)
         if column is not None and column.component.kind == "class" and not column.component.shape:
-            self._classes = np.array(column.take(slice(None) if index is None else self._index))
+            self.class_labels = np.array(column.take(slice(None) if index is None else self.index))
 
     def __len__(self) -> int:
-        return self.num_records if self._index is None else len(self._index)
+        return self.num_records if self.index is None else len(self.index)
 
     @property
     def components(self) -> Dict[str, Component]:
@@ -86,55 +77,31 @@ class Split:
         return any(key.partition("/")[0] == LABELS for key in self.columns)
 
     @property
-    def shape(self) -> Tuple[int, ...]:
-        """The shape of the features of one example. Raises a DataError if they have names."""
-        return self._only_features.shape  # type: ignore[return-value]
-
-    @property
-    def dtype(self) -> str:
-        """The dtype of the features in memory. Raises a DataError if they have names."""
-        return self._only_features.dtype
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the N examples in memory, without labels that are classes."""
-        left_out = None if self._classes is None else LABELS
+        left_out = None if self.class_labels is None else LABELS
         total = sum(column.nbytes for key, column in self.columns.items() if key != left_out)
-        return total if self._index is None else total * len(self) // max(1, self.num_records)
-
-    @property
-    def index(self) -> Optional[np.ndarray]:
-        """The records of this split, int64 [N]; None for all M."""
-        return self._index
-
-    @property
-    def num_records(self) -> int:
-        """M, which counts the records outside this split too."""
-        return len(next(iter(self.columns.values())))
+        return total if self.index is None else total * len(self) // max(1, self.num_records)
 
     @property
     def features(self) -> Any:
         """[N, ...], or a dict of such arrays. Records are copied if the split has an index."""
-        values = self.columns[FEATURES].values if FEATURES in self.columns else None
-        is_array = isinstance(values, np.ndarray) and values.dtype.isnative
-        if self._index is None and is_array and self.dtype == str(getattr(values, "dtype", "")):
-            return values
+        column = self.columns.get(FEATURES)
+        if column is not None and self.index is None and isinstance(column.values, np.ndarray):
+            dtype = column.values.dtype
+            if dtype.isnative and dtype.name == column.component.dtype:
+                return column.values
         return self.take(slice(None))[0]
 
     @property
     def labels(self) -> Any:
         """Classes int32 [N]; other labels [N, ...], or a dict of such arrays; None without any."""
-        if self._classes is not None or not self.has_labels:
-            return self._classes
+        if self.class_labels is not None or not self.has_labels:
+            return self.class_labels
         flat = self.read(slice(None), [key for key in self.columns if key.startswith(LABELS)])
         return pack(flat)[1]
 
-    @property
-    def class_labels(self) -> Optional[np.ndarray]:
-        """int32 [N] if the label of each example is one class; else None."""
-        return self._classes
-
-    def take(self, positions: Any) -> Arrays:
+    def take(self, positions: Any) -> Tuple[Any, Any]:
         """Read examples into memory.
 
         Args:
@@ -149,56 +116,49 @@ class Split:
     def read(
         self, positions: Any, keys: Optional[Sequence[str]] = None, is_longest: bool = False
     ) -> Dict[str, np.ndarray]:
-        """Read components of examples into memory.
+        """Read components of examples into memory: flat key -> [n, ...].
 
         Args:
             positions: a slice of the split, or integers [n].
             keys: which components; None for all.
             is_longest: whether to pad sequences as a batch with the longest of the split.
-
-        Returns:
-            Flat key -> [n, ...].
         """
-        records = positions if self._index is None else self._index[positions]
+        records = positions if self.index is None else self.index[positions]
         arrays = {}
         for key in self.columns if keys is None else keys:
-            if key == LABELS and self._classes is not None:
-                arrays[key] = self._classes[positions]
-                continue
-            column = self.columns[key]
-            length = self.pad_length(key, positions, is_longest)
-            arrays[key] = column.take(records, length)
+            if key == LABELS and self.class_labels is not None:
+                arrays[key] = self.class_labels[positions]
+            else:
+                length = self.pad_length(key, positions, is_longest)
+                arrays[key] = self.columns[key].take(records, length)
         return arrays
 
     def select_sequences(self, key: str) -> Sequences:
         """The sequences of a component, of the N examples."""
         sequences = self.columns[key].values
-        return sequences if self._index is None else sequences.select(self._index)
+        return sequences if self.index is None else sequences.select(self.index)
 
     def pad_length(self, key: str, positions: Any = None, is_longest: bool = False) -> Any:
-        """The length to which the sequences of a component are padded; None for other components.
-
-        Args:
-            key: flat.
-            positions: of the examples of a batch.
-            is_longest: whether the batch has the longest of the split.
+        """The length to which the sequences of a component are padded in a batch of the examples at
+        some positions, or with the longest of the split; None for other components.
         """
         if not self.columns[key].component.is_sequence:
             return None
         lengths = self.columns[key + LENGTH].values  # int32 [M]
         if is_longest and key not in self._longest:
-            used = lengths if self._index is None else lengths[self._index]
+            used = lengths if self.index is None else lengths[self.index]
             self._longest[key] = int(used.max(initial=1))
         if is_longest:
             return self._longest[key]
-        records = positions if self._index is None else self._index[positions]
+        records = positions if self.index is None else self.index[positions]
         return int(lengths[records].max(initial=1))
 
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""
-        form: Any = ({key: c[:3] for key, c in self.components.items()}, len(self))
+        components = self.components
+        form: Any = ({key: c[:3] for key, c in components.items()}, len(self))
         if is_plain(self):
-            form = self.dtype, self.shape, len(self)
+            form = components[FEATURES].dtype, components[FEATURES].shape, len(self)
         digest = hashlib.sha256(repr(form).encode())  # others may have the same bytes
         for part in iterate_slices(self):
             flat = self.read(part)
@@ -216,26 +176,16 @@ class Split:
         if positions.dtype == bool:
             positions = np.flatnonzero(positions)
         part = copy.copy(self)
-        part._index = positions if self._index is None else self._index[positions]
+        part.index = positions if self.index is None else self.index[positions]
         part._longest = {}
-        part._classes = None if self._classes is None else self._classes[positions]
+        part.class_labels = None if self.class_labels is None else self.class_labels[positions]
         return part
 
     def with_classes(self, labels: np.ndarray) -> Split:
         """The same examples with other classes as labels, int32 [N]."""
         split = self.subset(np.arange(len(self)))
-        split._classes = np.asarray(labels, np.int32)
+        split.class_labels = np.asarray(labels, np.int32)
         return split
-
-    @property
-    def _only_features(self) -> Component:
-        if FEATURES not in self.columns:
-            names = ", ".join(names_of(self.columns, FEATURES))
-            raise DataError(
-                f"The data has the features {names}, and one array of features is expected.",
-                hint="Use data with one array.",
-            )
-        return self.columns[FEATURES].component
 
 
 class Dataset:
@@ -267,7 +217,7 @@ class Dataset:
         self.splits = dict(splits)
         self.files = dict(files or {})
         self.notes = list(notes)
-        self.option_names: FrozenSet[str] = frozenset()
+        self.option_names: Set[str] = set()
         self._sha256 = sha256
 
     def partition(self) -> str:
@@ -308,30 +258,21 @@ def is_plain(split: Split) -> bool:
 
 
 def describe(split: Split, class_names: Sequence[str] = (), num_classes: int = 0) -> DataSpec:
-    """The spec of a split.
-
-    Args:
-        split: the examples.
-        class_names: in the order of the labels; for one class as label.
-        num_classes: K, if there are no names; 0 for the largest label + 1.
+    """The spec of a split, with the names of the classes in their order if each label is one class,
+    or else their number K; without both it is the largest label + 1.
     """
     flat = {} if is_plain(split) else split.components
     for key, component in flat.items():
         if component.kind == "class" and not component.num_classes:
             flat[key] = component._replace(num_classes=_count_classes(split, key))
-    components = tuple(flat.items())
     only = split.components.get(FEATURES)
     shape, dtype = ((), "") if only is None else only[:2]
-    spec = DataSpec(shape, dtype, components=components)  # type: ignore[arg-type]
-    labels = split.class_labels
-    if labels is None:
+    spec = DataSpec(shape, dtype, components=tuple(flat.items()))  # type: ignore[arg-type]
+    if split.class_labels is None:
         return spec
     declared = split.components[LABELS]
-    class_names = class_names or declared.class_names
-    largest = int(labels.max(initial=-1)) + 1
-    count = len(class_names) or num_classes or declared.num_classes or largest
-    names = tuple(class_names) or tuple(str(i) for i in range(count))
-    return with_classes(spec, names)
+    count = num_classes or declared.num_classes or int(split.class_labels.max(initial=-1)) + 1
+    return with_classes(spec, class_names or declared.class_names or [*map(str, range(count))])
 
 
 def with_classes(spec: DataSpec, class_names: Sequence[str]) -> DataSpec:
@@ -351,18 +292,12 @@ def _count_classes(split: Split, key: str) -> int:
             f"The number of classes of {describe_key(key)} is not known.",
             hint="Declare it: toolkit.Column(values, num_classes=...).",
         )
-    largest = -1
-    is_sequence = split.components[key].is_sequence  # whose padding is no class
-    parts: Iterable[np.ndarray] = (
-        [split.select_sequences(key).values]
-        if is_sequence
-        else (split.read(part, [key])[key] for part in iterate_slices(split))
-    )
-    for classes in parts:
-        if split.components[key].shape:
-            classes = classes[classes != VOID]
-        largest = max(largest, int(classes.max()) if classes.size else -1)
-    return largest + 1
+    component = split.components[key]
+    parts: Any = (split.read(part, [key])[key] for part in iterate_slices(split))
+    if component.is_sequence:  # whose padding is no class
+        parts = [split.select_sequences(key).values]
+    classes = (part[part != VOID] if component.shape else part for part in parts)
+    return 1 + max((int(part.max()) for part in classes if part.size), default=-1)
 
 
 def feature_bytes(split: Split) -> Iterator[List[Any]]:
@@ -382,19 +317,16 @@ def feature_bytes(split: Split) -> Iterator[List[Any]]:
 
 def check_alike(splits: Mapping[str, Split], source: str) -> None:
     """Raise a DataError if examples differ in names, shapes or dtypes from those to train on."""
-    expected = _describe_examples(splits["train"])
-    for name, split in splits.items():
-        if len(split) and _describe_examples(split) != expected:
+    texts = {  # `features float32 [4], labels/mask uint8 [8, 8]`
+        name: ", ".join(f"{key} {each.describe_array()}" for key, each in split.components.items())
+        for name, split in splits.items()
+    }
+    for name, text in texts.items():
+        if len(splits[name]) and text != texts["train"]:
             raise DataError(
-                f"{source}: expected {expected} in '{name}' as in 'train', found "
-                f"{_describe_examples(split)}.",
+                f"{source}: expected {texts['train']} in '{name}' as in 'train', found {text}.",
                 hint="Give all splits the same names, shapes and dtypes.",
             )
-
-
-def _describe_examples(split: Split) -> str:
-    """`features float32 [4], labels/mask uint8 [8, 8]`."""
-    return ", ".join(f"{key} {each.describe_array()}" for key, each in split.components.items())
 
 
 def _bind_columns(flat: Dict[str, Any]) -> Dict[str, Column]:

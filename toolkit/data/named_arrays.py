@@ -19,17 +19,11 @@ ArraySpecs = Mapping[str, Tuple[str, Tuple[Optional[int], ...]]]
 def check_arrays(
     arrays: Mapping[str, Any], specs: ArraySpecs, source: str = ""
 ) -> Dict[str, np.ndarray]:
-    """The arrays [N, ...], checked and converted to the dtypes of `specs`.
+    """Arrays, or nested lists, by name, as arrays [N, ...] of the dtypes that a model needs: those
+    of the same kind are converted, float64 to float32 and int64 to int32.
 
-    A dtype of the same kind is converted: float64 to float32, int64 to int32.
-
-    Args:
-        arrays: arrays, or nested lists, by name.
-        specs: the names, dtypes and shapes that the model needs.
-        source: the file that they were read from, for error messages.
-
-    Raises:
-        DataError: a name is missing or unknown, or shapes, dtypes or numbers of rows do not fit.
+    Raises a DataError, with the file as source, if a name is missing or unknown, or shapes, dtypes
+    or numbers of rows do not fit.
     """
     prefix = f"{source}: " if source else ""
     if set(arrays) != set(specs):
@@ -40,10 +34,8 @@ def check_arrays(
     result = {}
     for name, (dtype, shape) in sorted(specs.items()):
         array, is_text = np.asarray(arrays[name]), dtype == TEXT
-        if is_text:
-            can_convert = array.dtype.kind in "SUO"
-        else:
-            can_convert = np.can_cast(array.dtype, np.dtype(dtype), "same_kind")
+        can_convert = is_text and array.dtype.kind in "SUO"
+        can_convert = can_convert or not is_text and np.can_cast(array.dtype, dtype, "same_kind")
         has_shape = len(array.shape) == 1 + len(shape) and all(
             expected in (None, size) for size, expected in zip(array.shape[1:], shape)
         )
@@ -64,10 +56,8 @@ def check_arrays(
 
 
 def as_dtype(array: np.ndarray, dtype: str, source: str) -> np.ndarray:
-    """An array as another dtype of numbers.
-
-    Raises:
-        DataError: a whole number of that dtype cannot be one of the values, as 1.5 or 2**40.
+    """An array as another dtype of numbers. Raises a DataError if a whole number of that dtype
+    cannot be one of the values, as 1.5 or 2**40.
     """
     with np.errstate(invalid="ignore"):
         converted = np.asarray(array, dtype)
@@ -86,9 +76,8 @@ def describe_specs(specs: ArraySpecs) -> str:
 
 
 def random_arrays(specs: ArraySpecs, num_rows: int) -> Dict[str, np.ndarray]:
-    """Random arrays: floats are standard normal, uint8 uniform, other types zero or empty.
-
-    Sizes that may be any are 1.
+    """Random arrays: floats are standard normal, uint8 uniform, other types zero or empty; sizes
+    that may be any are 1.
     """
     random = np.random.RandomState(0)
     arrays = {}

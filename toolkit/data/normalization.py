@@ -6,7 +6,7 @@ values of flat features.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, NamedTuple, Tuple
+from typing import Any, Iterable, Tuple
 
 import numpy as np
 
@@ -16,13 +16,6 @@ from .spec import DataSpec
 
 NORMALIZED = "toolkit/normalized"  # the graph's collection of what `normalize` returned
 CHUNK_BYTES = 4 << 20  # of features that are read at once; float64 takes up to eight times as much
-
-
-class Moments(NamedTuple):
-    """Mean and standard deviation of each of the C values along the last axis."""
-
-    mean: Tuple[float, ...]
-    deviation: Tuple[float, ...]  # 0 for what has one value in all examples
 
 
 def normalize(features: Any, spec: DataSpec) -> Any:
@@ -56,13 +49,9 @@ def is_normalized() -> bool:
     return bool(tf.get_collection(NORMALIZED))
 
 
-def examples_per_chunk(example_bytes: int) -> int:
-    """How many examples to measure at once."""
-    return max(1, CHUNK_BYTES // max(1, example_bytes))
-
-
-def measure_moments(chunks: Iterable[Any]) -> Moments:
-    """The moments of examples as the graph gets them: uint8 is divided by 255.
+def measure_moments(chunks: Iterable[Any]) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
+    """Mean and standard deviation of each of the C values along the last axis of examples as the
+    graph gets them (uint8 is divided by 255); the deviation of what never varies is 0.
 
     Args:
         chunks: features [n, ..., C] one after the other, an example or more in each.
@@ -70,8 +59,8 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
     Raises:
         UsageError: the features are no numbers, or one of them is not finite.
     """
-    count, mean, squares = 0, np.zeros(0), np.zeros(0)  # of the squared differences to the mean
-    lowest, highest = np.zeros(0), np.zeros(0)
+    count, mean, squares = 0, np.zeros(1), np.zeros(1)  # of the squared differences to the mean
+    lowest, highest = np.full(1, np.inf), np.full(1, -np.inf)
     with np.errstate(invalid="ignore", over="ignore"):
         for chunk in chunks:
             if not isinstance(chunk, np.ndarray) or chunk.dtype.kind not in "uif":
@@ -81,19 +70,17 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
                 )
             values = chunk.reshape(-1, chunk.shape[-1]).astype(np.float64)  # [n * ..., C]
             values = values / 255 if chunk.dtype == np.uint8 else values
-            part_mean, low, high = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
+            lowest = np.minimum(lowest, values.min(axis=0))
+            highest = np.maximum(highest, values.max(axis=0))
+            part_mean = values.mean(axis=0)
             values -= part_mean
             part = np.einsum("ij,ij->j", values, values)
-            if not count:
-                count, mean, squares, lowest, highest = len(values), part_mean, part, low, high
-                continue
             # Chan, Golub and LeVeque, "Updating Formulae", 1979.
             share = len(values) / (count + len(values))
             difference = part_mean - mean
             squares = squares + part + difference**2 * count * share
             mean = mean + difference * share
             count += len(values)
-            lowest, highest = np.minimum(lowest, low), np.maximum(highest, high)
     assert count, "there are no examples"
     is_constant = lowest == highest
     mean = np.where(is_constant, lowest, mean)
@@ -103,4 +90,4 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
             "The features have no mean: NaN, infinity or too large numbers are among them.",
             hint="Repair the data, or leave out normalize.",
         )
-    return Moments(tuple(map(float, mean)), tuple(map(float, deviation)))
+    return tuple(map(float, mean)), tuple(map(float, deviation))

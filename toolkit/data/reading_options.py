@@ -11,28 +11,16 @@ from .spec import DataSpec
 
 
 class ImageOptions(NamedTuple):
-    """How image files, or encoded images of records, are read.
+    """How image files, or encoded images of records, are read."""
 
-    Attributes:
-        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None for that of
-            the files.
-        channels: 1 or 3, to which images are converted; None for 1 if all are grey, else 3.
-        fit: "pad", "crop" or "stretch", for images of another shape.
-        background: the name of a colour, or #rrggbb, below transparent images and around padded
-            ones.
-        extends_border: whether to pad with the mean of each image's own border instead.
-        shapes: the shape (H, W, C) that the images of a component get, by its name; others get
-            that of `image_size` and `channels`.
-        skip_damaged: whether to leave out files that cannot be read.
-    """
-
-    image_size: Union[None, int, str] = None
-    channels: Optional[int] = None
-    fit: str = "pad"
-    background: str = "white"
-    extends_border: bool = False
+    image_size: Union[None, int, str] = None  # pixels, 64 or "WIDTHxHEIGHT"; None: as in the files
+    channels: Optional[int] = None  # 1 or 3; None for 1 if all images are grey, else 3
+    fit: str = "pad"  # or "crop" or "stretch", for images of another shape
+    background: str = "white"  # below transparent images and around padded ones; or #rrggbb
+    extends_border: bool = False  # pads with the mean of each image's own border instead
+    # The shape (H, W, C) of the images of a component, by its name, in place of size and channels.
     shapes: Tuple[Tuple[str, Tuple[int, int, int]], ...] = ()
-    skip_damaged: bool = False
+    skip_damaged: bool = False  # leaves out files that cannot be read
 
     def of(self, component: str) -> ImageOptions:
         """The options of the images of a component."""
@@ -46,57 +34,34 @@ DEFAULT_IMAGES = ImageOptions()
 
 
 class ColumnOptions(NamedTuple):
-    """Which columns of a table, or keys of records, are features, labels and splits.
+    """Which columns of a table, or keys of records, are features, labels and splits."""
 
-    Attributes:
-        label_column: of the labels; several for a vector of values; ("none",) for no labels; () for
-            the one with a usual name.
-        label_kind: "class", "value" or "auto".
-        image_column: of the paths of images, or of encoded ones; None to find it.
-        feature_columns: all that are features; () for all others.
-        ignore_columns: that are left out.
-        split_column: whose values are names of splits, if the table has it; "none" for none.
-        missing: "refuse" empty fields, "drop" their rows, or "fill" them.
-        categories: "index" for a class number for each text, "one-hot" for columns of 0 and 1.
-    """
-
+    # Several for a vector of values; ("none",) for no labels; () for the one with a usual name.
     label_column: Tuple[str, ...] = ()
-    label_kind: str = "auto"
-    image_column: Optional[str] = None
-    feature_columns: Tuple[str, ...] = ()
-    ignore_columns: Tuple[str, ...] = ()
-    split_column: str = "split"
-    missing: str = "refuse"
-    categories: str = "index"
-
-
-DEFAULT_COLUMNS = ColumnOptions()
+    label_kind: str = "auto"  # or "class" or "value"
+    image_column: Optional[str] = None  # of paths of images, or of encoded ones; None to find it
+    feature_columns: Tuple[str, ...] = ()  # all that are features; () for all others
+    ignore_columns: Tuple[str, ...] = ()  # that are left out
+    split_column: str = "split"  # of the names of splits, if the table has it; "none" for none
+    missing: str = "refuse"  # empty fields; or "drop" their rows, or "fill" them
+    categories: str = "index"  # a class number for each text; "one-hot" for columns of 0 and 1
 
 
 class Settings(NamedTuple):
-    """What the function of a source gets; each uses what concerns it.
+    """What the function of a source gets; each uses what concerns it."""
 
-    Attributes:
-        path: the part of the `--data` value after the prefix, resolved; the whole value of a source
-            without a path.
-        images: the form of images.
-        columns: of tables and records.
-        shares: of the examples, held out if the source has no test or validation split.
-        file_index: of the files at the path; None for a new one.
-        model: the spec of the data that a model was trained on, as stored, whose columns, keys and
-            classes of label images hold; None to find them.
-    """
-
-    path: str
+    path: str  # what follows the prefix, resolved; the whole value of a source without a path
     images: ImageOptions = DEFAULT_IMAGES
-    columns: ColumnOptions = DEFAULT_COLUMNS
-    shares: Shares = DEFAULT_SHARES
-    file_index: Optional[FileIndex] = None
+    columns: ColumnOptions = ColumnOptions()
+    shares: Shares = DEFAULT_SHARES  # held out if the source has no test or validation split
+    # The data that a model was trained on, as stored: its columns, keys and classes of label images
+    # hold. None to find them.
     model: Optional[DataSpec] = None
+    file_index: Optional[FileIndex] = None
 
     @property
     def files(self) -> FileIndex:
-        """What is known of the files."""
+        """What is known of the files at the path."""
         return self.file_index or FileIndex(self.path)
 
 
@@ -106,13 +71,8 @@ def refuse_idle(
     place: str,
     describe_others: Callable[[str], str] = lambda name: "",
 ) -> None:
-    """Raise a UsageError if an option is set that has no effect.
-
-    Args:
-        options: `ImageOptions` or `ColumnOptions`.
-        used: the names of those that have an effect.
-        place: on what the others have none.
-        describe_others: continues the hint for an option.
+    """Raise a UsageError if one of `ImageOptions` or `ColumnOptions` is set that is not among those
+    that are used, and so has no effect on the place; the hint is continued by the last argument.
     """
     for name, value in options._asdict().items():
         if name in used or value == options._field_defaults[name]:
@@ -130,24 +90,14 @@ def refuse_idle_images(path: str, images: ImageOptions) -> None:
     refuse_idle(images, ("extends_border", "shapes"), f"{path}, which has no images")
 
 
-def image_options(options: Any) -> ImageOptions:
-    """How the options of a run (`CoreOptions`) read image files."""
-    names = ("image_size", "channels", "fit", "background", "skip_damaged")
-    return ImageOptions(**{name: getattr(options, name) for name in names})
-
-
-def column_options(options: Any) -> ColumnOptions:
-    """Which columns of a table, or keys of records, are features, labels and splits."""
-    values = [getattr(options, name) for name in ColumnOptions._fields]
-    return ColumnOptions._make(tuple(v) if isinstance(v, list) else v for v in values)
-
-
 def reading_settings(options: Any) -> Dict[str, Any]:
-    """The arguments of `open_data` that the options of a run set."""
+    """The arguments of `open_data` that the options of a run (`CoreOptions`) set."""
+    images = ("image_size", "channels", "fit", "background", "skip_damaged")
+    columns = [getattr(options, name) for name in ColumnOptions._fields]
     shares = (options.validation_share, options.test_share)
     return {
-        "images": image_options(options),
-        "columns": column_options(options),
+        "images": ImageOptions(**{name: getattr(options, name) for name in images}),
+        "columns": ColumnOptions._make(tuple(v) if isinstance(v, list) else v for v in columns),
         "shares": Shares(*shares, options.folds, options.fold, options.split_seed),
         "rehash": options.rehash,
     }

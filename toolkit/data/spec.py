@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from ..errors import CheckpointError, DataError
 from .column import Component, describe_shape
-from .structure import FEATURES, LABELS, names_of, pack_role
+from .structure import FEATURES, LABELS, pack_role
 
 NUMBERS = "numbers"  # the name of the columns of numbers of a table, where there are other features
 
@@ -90,7 +90,7 @@ class DataSpec(_SpecFields):
     @property
     def feature_names(self) -> List[str]:
         """The names of the features; [] for a single array."""
-        return names_of(self.flat, FEATURES)
+        return sorted(self.features) if isinstance(self.features, dict) else []
 
     @property
     def record_keys(self) -> Optional[Mapping[str, Any]]:
@@ -102,20 +102,15 @@ class DataSpec(_SpecFields):
 
     def describe_features(self) -> str:
         """`examples [28, 28, 1] uint8`, `examples of photo [8, 8, 1] uint8, weight [] float32`."""
-        texts = []
-        for key, component in self.flat.items():
-            role, _, name = key.partition("/")
-            if role == FEATURES:
-                shape = describe_shape(component.shape)
-                texts.append(f"{name + ' ' if name else ''}{shape} {component.dtype}")
-        return f"examples {'of ' if self.feature_names else ''}{', '.join(texts)}"
+        only = self.features
+        named = only if isinstance(only, dict) else {"": only}
+        texts = (f"{name} {describe_shape(c.shape)} {c.dtype}" for name, c in named.items())
+        return f"examples {'of ' if self.feature_names else ''}{', '.join(map(str.strip, texts))}"
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataSpec:
-        """The inverse of `as_json`, after JSON, which has no tuples.
-
-        Raises:
-            CheckpointError: the values are of another version.
+        """The spec from its fields, after JSON, which has no tuples. Raises a CheckpointError if
+        they are of another version.
         """
         try:
             fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
@@ -144,30 +139,17 @@ def _as_tuple(value: Any) -> Any:
 
 
 class TableSchema(NamedTuple):
-    """The columns of a table, and what a model gets of each.
+    """The columns of a table, by what a model gets of each."""
 
-    Attributes:
-        numbers: the columns of numbers, in the order of the last axis of the features.
-        categories: the columns of texts that are classes, each with its texts in the order of their
-            numbers.
-        texts: the columns of other texts.
-        lists: the columns of lists.
-        images: the columns of paths of images.
-        labels: the columns of labels; () for none.
-        label_kind: "class" or "value"; "" for no labels.
-        fills: the value of a missing number in each column of `numbers`; () if none may be missing.
-        is_one_hot: whether categories are columns of 0 and 1 after the numbers.
-    """
-
-    numbers: Tuple[str, ...] = ()
-    categories: Mapping[str, Sequence[str]] = {}
-    texts: Tuple[str, ...] = ()
+    numbers: Tuple[str, ...] = ()  # in the order of the last axis of the features
+    categories: Mapping[str, Sequence[str]] = {}  # of texts that are classes, in their order
+    texts: Tuple[str, ...] = ()  # other texts
     lists: Tuple[str, ...] = ()
-    images: Tuple[str, ...] = ()
-    labels: Tuple[str, ...] = ()
-    label_kind: str = ""
-    fills: Tuple[float, ...] = ()
-    is_one_hot: bool = False
+    images: Tuple[str, ...] = ()  # paths of images
+    labels: Tuple[str, ...] = ()  # () for none
+    label_kind: str = ""  # "class" or "value"; "" for no labels
+    fills: Tuple[float, ...] = ()  # of a missing number in each of `numbers`; () if none may be
+    is_one_hot: bool = False  # whether categories are columns of 0 and 1 after the numbers
 
     @property
     def features(self) -> Tuple[str, ...]:
@@ -180,18 +162,10 @@ class TableSchema(NamedTuple):
         categories = () if self.is_one_hot else self.categories
         return component_names([*categories, *self.texts, *self.lists, *self.images])
 
-    def to_json(self) -> Dict[str, Any]:
-        return dict(self._asdict(), categories={n: list(v) for n, v in self.categories.items()})
-
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TableSchema:
-        """The inverse of `to_json` after JSON, which has no tuples."""
-        fields: Dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in values.items()
-            if name in cls._fields
-        }
-        return cls(**fields)
+        """The schema from its fields, after JSON, which has no tuples."""
+        return cls(**{n: _as_tuple(value) for n, value in values.items() if n in cls._fields})
 
 
 def component_names(columns: Sequence[str]) -> Dict[str, str]:

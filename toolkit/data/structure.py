@@ -7,7 +7,7 @@ single array, and "features/left" or "labels/mask" for an array that has a name.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 from ..errors import DataError
 
@@ -16,14 +16,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
 def flatten(features: Any, labels: Any = None) -> Dict[str, Any]:
-    """The leaves of two structures by their flat keys, in the order of their names.
-
-    Args:
-        features: anything but a dict, or a dict by name.
-        labels: likewise, or None for no labels.
-
-    Raises:
-        DataError: a dict is empty, or a name is not usable.
+    """The leaves of two structures by their flat keys, in the order of their names. Each is a dict
+    by name or anything else, and labels may be None. Raises a DataError for an empty dict, or a
+    name that is not usable.
     """
     flat: Dict[str, Any] = {}
     for role, structure in ((FEATURES, features), (LABELS, labels)):
@@ -54,12 +49,6 @@ def pack_role(flat: Mapping[str, Any], role: str) -> Any:
     prefix = role + "/"
     by_name = {key[len(prefix) :]: leaf for key, leaf in flat.items() if key.startswith(prefix)}
     return by_name or None
-
-
-def names_of(flat: Mapping[str, Any], role: str) -> List[str]:
-    """The names of a role's leaves; [] for a single array or none."""
-    packed = pack_role(flat, role)
-    return sorted(packed) if isinstance(packed, dict) else []
 
 
 def describe_key(key: str) -> str:

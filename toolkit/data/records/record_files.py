@@ -25,21 +25,17 @@ GROUP = "records"  # the folder of the cache
 HINT = "Write records with tf.io.TFRecordWriter, plain or compressed."
 RECOPY = "The file is damaged; copy it again."
 _HEADER, _FOOTER = 12, 4  # bytes before and behind a record: its length, and two checksums
-_CHUNK = 1 << 20  # bytes
+_CHUNK = 1 << 16  # bytes, which are at most a thousand times as many once they are unpacked
 _AUTOMATIC = 32 + zlib.MAX_WBITS  # zlib finds out whether it reads GZIP or ZLIB
 _SHARD = re.compile(r"(?P<start>.*?)-(?P<number>\d{3,})-of-(?P<total>\d{3,})(?P<end>.*)", re.DOTALL)
 _RECORDS = re.compile(r"tfrec|-\d{3,}-of-\d{3,}|\.records?(\.|$)", re.IGNORECASE)
 
 
 def find_shards(place: str) -> Tuple[Dict[str, List[str]], List[str]]:
-    """The files of records at a place: a file, a folder, or a pattern such as `data/train-*`.
+    """Split name -> its files of records at a place (a file, a folder, or a pattern such as
+    `data/train-*`), "train" first; and sentences on files that are missing or have no records.
 
-    Returns:
-        splits: split name -> its files, sorted; always with "train", which comes first.
-        notes: sentences on files that are missing or have no records.
-
-    Raises:
-        DataError: there is no such file, or only some names contain the name of a split.
+    Raises a DataError if there is no such file, or only some names contain the name of a split.
     """
     notes = []
     if os.path.isdir(place):
@@ -52,10 +48,8 @@ def find_shards(place: str) -> Tuple[Dict[str, List[str]], List[str]]:
         paths = [place]
     else:
         paths = [p for p in sorted(glob.glob(place, recursive=True)) if not os.path.isdir(p)]
-    first_of: Dict[str, str] = {}  # the first path of each file, to which others are links
-    for path in paths:
-        first_of.setdefault(os.path.realpath(path), path)
-    paths = list(first_of.values())
+    first_of = {os.path.realpath(path): path for path in reversed(paths)}  # others are links to it
+    paths = [path for path in paths if first_of[os.path.realpath(path)] == path]
     if not paths:
         raise DataError(
             f"{place}: expected TFRecord files, found none.",
@@ -125,43 +119,28 @@ def _find_gaps(paths: Sequence[str]) -> List[str]:
 
 
 class Shard(NamedTuple):
-    """A file of records.
-
-    Attributes:
-        path: of the file.
-        digest: its SHA-256, hex digits.
-        records: the file with the plain records: the same one, or the unpacked one in the cache.
-        size: of `records`, in bytes.
-    """
+    """A file of records."""
 
     path: str
-    digest: str
-    records: str
-    size: int
+    digest: str  # its SHA-256, hex digits
+    records: str  # the file with the plain records: the same one, or the unpacked one in the cache
+    size: int  # of `records`, in bytes
 
 
-def list_shards(paths: Sequence[str], digests: Sequence[str]) -> List[Shard]:
-    """The shards of files; compressed ones are first unpacked into the cache.
+def open_shard(path: str, digest: str) -> Shard:
+    """The shard in a file with this SHA-256; a compressed one is first unpacked into the cache.
 
-    Args:
-        paths: of the files.
-        digests: their SHA-256.
-
-    Raises:
-        DataError: a file has no TFRecords.
+    Raises a DataError if the compressed file is damaged, or has no TFRecords.
     """
-    shards = []
-    for path, digest in zip(paths, digests):
-        records = path
-        with open_regular_file(path) as file:
-            head = file.read(2)
-        is_zlib = head[:1] == b"\x78" and len(head) == 2 and int.from_bytes(head, "big") % 31 == 0
-        if (head == b"\x1f\x8b" or is_zlib) and not _has_record(path, ""):  # not by chance
-            build = functools.partial(_unpack, path)
-            folder = open_entry(GROUP, "unpacked-" + digest[:32], build)
-            records = os.path.join(folder, "records")
-        shards.append(Shard(path, digest, records, os.path.getsize(records)))
-    return shards
+    records = path
+    with open_regular_file(path) as file:
+        head = file.read(2)
+    is_zlib = head[:1] == b"\x78" and len(head) == 2 and int.from_bytes(head, "big") % 31 == 0
+    if (head == b"\x1f\x8b" or is_zlib) and not _has_record(path, ""):  # not by chance
+        build = functools.partial(_unpack, path)
+        folder = open_entry(GROUP, "unpacked-" + digest[:32], build)
+        records = os.path.join(folder, "records")
+    return Shard(path, digest, records, os.path.getsize(records))
 
 
 def is_record_file(path: str) -> bool:
@@ -182,10 +161,8 @@ def _has_record(path: str, compression: str) -> bool:
 
 
 def iterate_records(shard: Shard) -> Iterator[Tuple[int, bytes]]:
-    """The records of a shard, each with its position in the file; checksums are verified.
-
-    Raises:
-        DataError: a record is damaged; the message names it.
+    """The records of a shard, each with its position in the file. Raises a DataError that names
+    the first one that is cut or has a wrong checksum.
     """
     position = number = 0
     with translate_read_errors(), open_regular_file(shard.records) as file, plain_path(
@@ -215,17 +192,10 @@ def _record_length(file: IO[bytes], position: int) -> Optional[int]:
 
 
 def read_span(shard: Shard, start: int, size: int) -> bytes:
-    """Some bytes of a shard's plain records.
-
-    Raises:
-        DataError: the file is shorter or longer than before.
-    """
+    """Some bytes of a shard's plain records. Raises a DataError if its size has changed."""
     with open(shard.records, "rb", buffering=0) as file:
-        descriptor = file.fileno()
-        if os.fstat(descriptor).st_size == shard.size:
-            content = os.pread(descriptor, size, start)
-            if len(content) == size:
-                return content
+        if os.fstat(file.fileno()).st_size == shard.size:
+            return os.pread(file.fileno(), size, start)
     raise DataError(
         f"{shard.records}: expected {shard.size:,} bytes: the file changed while it was used.",
         hint="Put the same file back.",
@@ -237,16 +207,14 @@ def _unpack(path: str, folder: str) -> None:
     target = os.path.join(folder, "records")
     stream: Any = zlib.decompressobj(_AUTOMATIC)
     with open(target, "wb") as file, translate_read_errors(), open_regular_file(path) as source:
-        content = source.read(_CHUNK)
         try:
-            while content or not stream.eof:
-                if stream.eof:
-                    stream = zlib.decompressobj(_AUTOMATIC)
-                if not content:
-                    raise zlib.error("it ends early")
-                file.write(stream.decompress(content, _CHUNK))
-                content = stream.unused_data if stream.eof else stream.unconsumed_tail
-                content = content or source.read(_CHUNK)
+            for content in iter(lambda: source.read(_CHUNK), b""):
+                while content:
+                    stream = zlib.decompressobj(_AUTOMATIC) if stream.eof else stream
+                    file.write(stream.decompress(content))
+                    content = stream.unused_data
+            if not stream.eof:
+                raise zlib.error("it ends early")
         except zlib.error as error:
             raise DataError(
                 f"{path}: expected a compressed file, found a damaged one ({error}).", hint=RECOPY

@@ -8,11 +8,12 @@ Legend: M records of all files, K classes.
 
 from __future__ import annotations
 
-import functools
-import operator
+import contextlib
+import itertools
 import os
 import re
-from typing import Any, List, Optional, Sequence, Tuple
+import warnings
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
@@ -24,39 +25,20 @@ from ..held_out import hold_out
 from ..images.image_file import ImageHeader, read_header, read_image
 from ..images.image_files import check_shape, choose_form
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
+from ..tables.columns import join_names
 from ..tables.roles import NONE, refuse_conflicts
-from .record_files import HINT, Shard, find_shards, iterate_records, list_shards
-from .record_index import (
-    BYTES,
-    FLOATS,
-    IMAGE,
-    INTEGERS,
-    NAME,
-    SPAN,
-    Features,
-    KeyPlan,
-    RecordIndex,
-    describe_keys,
-    kind_of,
-    only_value,
-    parse_record,
-    quiet_parsing,
-    values_of,
-)
+from .record_files import HINT, find_shards, iterate_records, open_shard
+from .record_index import BYTES, FLOATS, IMAGE, INTEGERS, NAME, SPAN, KeyPlan, Record, RecordIndex
 
 IMAGE_KEYS = ("image/encoded", "image_raw", "image")
 LABEL_KEYS = ("image/class/label", "label", "class", "target", "y")
 NAME_KEY = "image/class/text"  # the names of the classes in image/class/label
 _SIZES = (("height", "rows"), ("width", "cols"), ("channels", "depth"))  # of pixels
-_IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")
 
 
 def open_tfrecord(settings: Settings) -> Dataset:
-    """Open TFRecord files as a data set.
-
-    Raises:
-        UsageError: options contradict each other.
-        DataError: there are no records, a damaged one, or one that lacks a key.
+    """Open TFRecord files as a data set. Raises a UsageError if options contradict each other, and
+    a DataError if there are no records, a damaged one, or one that lacks a key.
     """
     place, model = settings.path, settings.model and settings.model.record_keys
     if model is None:
@@ -64,29 +46,29 @@ def open_tfrecord(settings: Settings) -> Dataset:
     files, notes = find_shards(place)
     all_paths = [path for paths in files.values() for path in paths]
     digests = settings.files.digests(all_paths)
-    shards = list_shards(all_paths, digests)
+    shards = list(map(open_shard, all_paths, digests))
     records = ((shard, record) for shard in shards for _, record in iterate_records(shard))
     shard, record = next(records, (None, b""))
     if shard is None:
         raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
-    name = f"{shard.path}: record 0"
-    with quiet_parsing():
-        first = parse_record(name, record, is_first=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of protobuf, about damage
+        first = Record(f"{shard.path}: record 0", record, is_first=True)
     if model is None:
-        features, labels = _choose_keys(name, first, settings.columns)
+        features, labels = _choose_keys(first, settings.columns)
     else:
-        labels = list(model["labels"]) if any(key in first for key in model["labels"]) else []
+        labels = [key for key in model["labels"] if {*model["labels"]} & {*first.features}]
         features = list(model["features"])
         hint = f"The model was trained on the keys {', '.join(features)}."
-        _check_keys(name, list(first), features + labels, hint)
-    plans = [_plan_key(name, first, key, key in labels) for key in features + labels]
-    if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
-        plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
-    reader = _RecordReader(settings, shards, plans, labels)
+        _check_keys(first, features + labels, hint)
+    plans = [_plan_key(first, key, key in labels) for key in features + labels]
+    if labels == [LABEL_KEYS[0]] and first.kind(NAME_KEY) == BYTES and NAME_KEY not in features:
+        plans.append(KeyPlan(NAME_KEY, NAME))
+    reader = _RecordReader(settings, RecordIndex(shards, plans), labels)
     read = {key for plan in plans for key in (plan.key, *plan.size_keys)}
     others = [key for key in reader.index.keys if key not in read]
     if others:
-        notes.append(f"Keys that are not read: {describe_keys(others)}.")
+        notes.append(f"Keys that are not read: {join_names(sorted(others), 12)}.")
     inputs = reader.collect(features)
     if model is None and not any(plan.kind == IMAGE for plan in plans):
         refuse_idle_images(place, settings.images)
@@ -118,59 +100,56 @@ def open_tfrecord(settings: Settings) -> Dataset:
 
 
 class _RecordReader:
-    """Turns records into features and labels, by what the plans say of their keys."""
+    """Turns records into features and labels, by what the index has of their keys."""
 
-    def __init__(
-        self, settings: Settings, shards: Sequence[Shard], plans: List[KeyPlan], labels: List[str]
-    ):
-        self._settings, self._shards, self._labels = settings, shards, labels
-        self._plans = {plan.key: plan for plan in plans}
-        self.index = RecordIndex(shards, plans)
+    def __init__(self, settings: Settings, index: RecordIndex, labels: List[str]):
+        self._settings, self.index, self._labels = settings, index, labels
         self.notes: List[str] = []
-
-    # ------------------------------------------------------------------------------- components
 
     def collect(self, keys: Sequence[str]) -> Any:
         """One component, a vector of single numbers, or a dict of components by name."""
-        values = {key: self._read_key(key) for key in keys}
-        if len(keys) > 1 and all(map(_is_single, values.values())):
-            return np.stack([values[key].astype(np.float32) for key in keys], axis=1)
-        if len(keys) == 1 and not isinstance(values[keys[0]], Sequences):
-            only = values[keys[0]]
-            is_row = _is_single(only) and keys[0] not in self._labels  # features have two axes
-            return _column(only[:, np.newaxis] if is_row else only)
-        return {component_name(key): _column(value) for key, value in values.items()}
+        values = [self._read_key(key) for key in keys]
+        if len(keys) > 1 and all(map(_is_single, values)):
+            return np.stack([each.astype(np.float32) for each in values], axis=1)
+        if len(keys) == 1 and _is_single(values[0]) and keys != self._labels:
+            values = [values[0][:, np.newaxis]]  # features have two axes
+        kinds = [None if isinstance(each, Decoded) else "value" for each in values]
+        columns = [Column(each, kind) for each, kind in zip(values, kinds)]
+        if len(keys) == 1 and not isinstance(values[0], Sequences):
+            return columns[0]
+        return dict(zip(map(component_name, keys), columns))
 
     def _read_key(self, key: str) -> Any:
         """An array [M, ...], sequences, or what is decoded at each read."""
-        kind = self._plans[key].kind
-        paths = [shard.records for shard in self._shards]
+        kind = self.index.plans[key].kind
         if kind == IMAGE:
-            return self._decode(key, paths)
+            return self._decode(key)
         if kind in (FLOATS, INTEGERS):
-            values, starts = self.index.numbers(key)
-            row = first_not_finite(values)
+            values = self.index.numbers(key)
+            is_sequence = isinstance(values, Sequences)
+            row = first_not_finite(values.values if is_sequence else values)
             if row is not None:
-                if starts is not None:
-                    row = int(np.searchsorted(starts, row, side="right")) - 1
+                if is_sequence:
+                    row = int(np.searchsorted(values.starts, row, side="right")) - 1
                 raise DataError(
                     f"{self.index.name_of(row)}: expected finite numbers in the key '{key}', "
                     "found NaN or infinity.",
                     hint="Repair or remove that record.",
                 )
-            return values if starts is None else Sequences(values, starts)
+            return values
         if kind == NAME:
             raise DataError(
                 f"{self._settings.path}: expected numbers in each of several keys of labels, found "
                 f"texts in the key '{key}'.",
                 hint="Name one key of texts with --label-column.",
             )
+        paths = [shard.records for shard in self.index.shards]
         return Decoded(self.index.bytes_reader(key), (len(self.index),), object, paths=paths)
 
-    def _decode(self, key: str, paths: Sequence[str]) -> Decoded:
+    def _decode(self, key: str) -> Decoded:
         """The images of a key, uint8 [M, H, W, C]."""
         read, name_of = self.index.bytes_reader(key), self.index.name_of
-        rows, is_raw = self.index.rows(key)[:, 2:], bool(self._plans[key].size_keys)
+        rows, is_raw = self.index.rows(key)[:, 2:], bool(self.index.plans[key].size_keys)
         headers = ImageHeader(rows[:, :2], *(rows[:, 2:] == 1).T)
         options = self._settings.images.of(component_name(key))
         form, shape, notes = choose_form(self._settings.path, name_of, options, headers)
@@ -183,15 +162,14 @@ class _RecordReader:
                 content = b"P%d %d %d 255\n" % (5 if is_grey else 6, width, height) + content  # PPM
             return check_shape(read_image(content, form, name_of(row)), shape, name_of(row))
 
-        identity = hash_texts([key, *(shard.digest for shard in self._shards), repr(form)])
+        identity = hash_texts([key, *(shard.digest for shard in self.index.shards), repr(form)])
+        paths = [shard.records for shard in self.index.shards]
         return Decoded(decode, (len(self.index), *shape), identity=identity, paths=paths)
-
-    # ----------------------------------------------------------------------------------- labels
 
     def read_labels(self) -> Tuple[Any, Tuple[str, ...]]:
         """The labels of all records, and the names of the classes; () if they are no classes."""
         key = self._labels[0]
-        kind, wanted = self._plans[key].kind, self._settings.columns.label_kind
+        kind, wanted = self.index.plans[key].kind, self._settings.columns.label_kind
         is_one = len(self._labels) == 1
         if kind == NAME and is_one:
             if wanted == "value":
@@ -203,8 +181,8 @@ class _RecordReader:
             labels, names = self.index.names(key)
             return labels, tuple(names)
         if kind == INTEGERS and wanted != "value" and is_one:
-            values, starts = self.index.numbers(key)
-            if starts is None and _is_single(values):
+            values = self.index.numbers(key)
+            if _is_single(values):
                 return self._number_classes(key, values)
         if wanted == "class":
             raise UsageError(
@@ -227,33 +205,27 @@ class _RecordReader:
                 hint="Number the classes from 0 or 1, or use --label-kind value or "
                 "--label-column none.",
             )
-        names = [str(number) for number in range(first, highest + 1)]
+        names = tuple(str(number) for number in range(first, highest + 1))
         if first:
             self.notes.append(
                 f"No record has the class 0 in the key '{key}': the classes are counted from 1, "
                 f"and the class 1 has the number 0."
             )
         labels = (values - first).astype(np.int32)
-        plan = self._plans.get(NAME_KEY)
-        if key != LABEL_KEYS[0] or plan is None or plan.kind != NAME:
-            return labels, tuple(names)
+        if key != LABEL_KEYS[0] or NAME_KEY not in self.index.plans:
+            return labels, names
+        if self.index.plans[NAME_KEY].kind != NAME:  # it is a feature
+            return labels, names
         codes, texts = self.index.names(NAME_KEY)
-        pairs = np.unique(np.stack([labels, codes]), axis=1)
-        is_one_to_one = all(len(np.unique(side)) == pairs.shape[1] for side in pairs)
-        texts_of = dict(zip(pairs[0].tolist(), (texts[code] for code in pairs[1])))
-        named = [texts_of.get(label, name) for label, name in enumerate(names)]
-        if is_one_to_one and len(set(named)) == len(named) and all(named):
-            return labels, tuple(named)
+        pairs = np.unique(np.stack([labels, codes]), axis=1).tolist()
+        texts_of = dict(zip(pairs[0], (texts[code] for code in pairs[1])))
+        named = tuple(texts_of.get(label, name) for label, name in enumerate(names))
+        if len(texts_of) == len(pairs[0]) and len(set(named)) == len(named) and all(named):
+            return labels, named
         self.notes.append(
             f"The key '{NAME_KEY}' does not name each class in one way: it is not used."
         )
-        return labels, tuple(names)
-
-
-def _column(values: Any) -> Column:
-    """A component; numbers are values, also of bytes."""
-    is_number = isinstance(values, (np.ndarray, Sequences))
-    return Column(values, kind="value" if is_number else None)
+        return labels, names
 
 
 def _is_single(values: Any) -> bool:
@@ -270,17 +242,15 @@ def component_name(key: str) -> str:
 # -------------------------------------------------------------------------------------------- keys
 
 
-def _choose_keys(
-    name: str, features: Features, columns: ColumnOptions
-) -> Tuple[List[str], List[str]]:
+def _choose_keys(first: Record, columns: ColumnOptions) -> Tuple[List[str], List[str]]:
     """The keys of features and labels: those of the options, or those with usual names."""
-    keys = sorted(features)
+    keys = sorted(first.features)
     explicit = [*columns.feature_columns, *filter(None, [columns.image_column])]
     labels = [] if columns.label_column == (NONE,) else list(columns.label_column)
     ignored = columns.ignore_columns
     hint = "Name other keys with --image-column, --feature-columns and --label-column."
-    _check_keys(name, keys, [*explicit, *labels], hint)
-    _check_keys(name, keys, ignored, "Name other keys with --ignore-columns.")
+    _check_keys(first, [*explicit, *labels], hint)
+    _check_keys(first, ignored, "Name other keys with --ignore-columns.")
     rest = [key for key in keys if key not in explicit and key not in ignored]
     if not columns.label_column:
         labels = [key for key in LABEL_KEYS if key in rest][:1]
@@ -288,70 +258,66 @@ def _choose_keys(
         return list(dict.fromkeys(explicit)), labels
     rest = [key for key in rest if key not in labels]
     pictures = [key for key in IMAGE_KEYS if key in rest][:1]
-    numbers = [key for key in rest if kind_of(features, key) in (FLOATS, INTEGERS)]
+    numbers = [key for key in rest if first.kind(key) in (FLOATS, INTEGERS)]
     if not pictures + numbers:
         raise DataError(
-            f"{name}: expected the key {' or '.join(IMAGE_KEYS)}, or keys of numbers, found the "
-            f"keys {describe_keys(keys)}.",
+            f"{first.place}: expected the key {' or '.join(IMAGE_KEYS)}, or keys of numbers, found "
+            f"the keys {first.list_keys()}.",
             hint="Name the keys of the features with --image-column or --feature-columns.",
         )
     return pictures or numbers, labels
 
 
-def _check_keys(name: str, present: Sequence[str], keys: Sequence[str], hint: str) -> None:
+def _check_keys(first: Record, keys: Sequence[str], hint: str) -> None:
     """Refuse the first of some keys that is none of those in the first record."""
     for key in keys:
-        if key not in present:
+        if key not in first.features:
             raise DataError(
-                f"{name}: expected the key '{key}', found the keys {describe_keys(present)}.",
+                f"{first.place}: expected the key '{key}', found the keys {first.list_keys()}.",
                 hint=hint,
             )
 
 
-def _plan_key(name: str, features: Features, key: str, is_label: bool) -> KeyPlan:
+def _plan_key(first: Record, key: str, is_label: bool) -> KeyPlan:
     """What the values of a key become, by those of the first record.
 
     Integers and floats are numbers. Bytes are the pixels of an image if there are as many as the
     keys of its height and width say; else an image if they are those of an image file; else text,
     which is a class if it is a label.
     """
-    kind = kind_of(features, key)
+    kind = first.kind(key)
     if kind in (FLOATS, INTEGERS):
         return KeyPlan(key, kind, not is_label)
-    content = only_value(features, key, name)
-    size_keys = _find_size_keys(features, key, len(content))
-    if size_keys and not content.startswith(_IMAGE_STARTS):
+    content = first.only_value(key)
+    size_keys = _find_size_keys(first, key, len(content))
+    with contextlib.suppress(DataError):  # it is no image
+        if not size_keys and key not in IMAGE_KEYS:
+            read_header(content, first.place)
         return KeyPlan(key, IMAGE, not is_label, size_keys)
-    try:
-        if key not in IMAGE_KEYS:
-            read_header(content, name)
-        return KeyPlan(key, IMAGE, not is_label)
-    except DataError:
-        pass  # it is no image
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(
-            f"{name}: expected an image or a text in UTF-8 in the key '{key}', found "
+            f"{first.place}: expected an image or a text in UTF-8 in the key '{key}', found "
             f"{len(content):,} other bytes.",
             hint="Pixels need keys 'height' and 'width', and one byte each.",
         ) from None
     return KeyPlan(key, NAME if is_label else SPAN, not is_label)
 
 
-def _find_size_keys(features: Features, key: str, num_bytes: int) -> Tuple[str, ...]:
+def _find_size_keys(first: Record, key: str, num_bytes: int) -> Tuple[str, ...]:
     """The keys of height, width and maybe channels of the pixels in a key; () if it has others."""
-    prefix = key.rpartition("/")[0] + "/" if "/" in key else ""
-
-    def find(names: Sequence[str]) -> Optional[str]:
-        keys = [start + name for start in dict.fromkeys((prefix, "")) for name in names]
-        return next((each for each in keys if kind_of(features, each) == INTEGERS), None)
-
-    names = list(map(find, _SIZES))
-    size_keys = tuple(name for name in names if name is not None)
-    values = [values_of(features, name) for name in size_keys]
-    if None in names[:2] or any(len(value) != 1 for value in values):
+    prefixes = dict.fromkeys((key[: key.rfind("/") + 1], ""))
+    found = []
+    for names in _SIZES:
+        keys = [prefix + name for prefix in prefixes for name in names]
+        found.append([each for each in keys if first.kind(each) == INTEGERS][:1])
+    size_keys = tuple(itertools.chain(*found))
+    values = [first.values(name) for name in size_keys]
+    if not (found[0] and found[1]) or any(len(value) != 1 for value in values):
         return ()
-    count = functools.reduce(operator.mul, (int(value[0]) for value in values))
+    count = 1
+    for value in values:
+        count *= int(value[0])
     is_raw = count == num_bytes or (len(values) == 2 and 3 * count == num_bytes)
     return size_keys if is_raw and count > 0 else ()

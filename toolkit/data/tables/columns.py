@@ -26,17 +26,13 @@ _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class TableColumn:
-    """A column, whose fields are parsed when they are first asked for.
-
-    Args:
-        path: of the table, for messages.
-        name: of the column.
-        fields: N texts; in a table of JSON also N lists.
-        is_csv: whether the table is CSV, in which all fields are texts.
+    """A column of the table at a path: N texts, or in a table of JSON also N lists, which are
+    parsed when they are first asked for.
     """
 
-    def __init__(self, path: str, name: str, fields: Sequence[Any], is_csv: bool):
-        self.path, self.name, self._fields, self._is_csv = path, name, fields, is_csv
+    def __init__(self, path: str, name: str, fields: Sequence[Any]):
+        self.path, self.name, self._fields = path, name, fields
+        self._kinds = set(map(type, fields))
         self._parsed: Dict[str, Any] = {}
 
     def __len__(self) -> int:
@@ -53,16 +49,13 @@ class TableColumn:
     @property
     def is_list(self) -> bool:
         """Whether the fields are lists. Raises a DataError if some are and others are not."""
-        kinds = {str} if self._is_csv else set(map(type, self._fields))
-        if len(kinds) > 1:
+        if len(self._kinds) > 1:
             kind = type(self._fields[0])
             row = next(i for i, field in enumerate(self._fields) if not isinstance(field, kind))
             expected, found = ("a list", "none") if kind is list else ("a value", "a list")
             hint = "Give each record a list, or each a single value."
             raise self.error(row, expected, found, hint, " as in other rows")
-        return list in kinds
-
-    # ----------------------------------------------------------------------------------- texts
+        return list in self._kinds
 
     @property
     def codes(self) -> np.ndarray:
@@ -84,10 +77,6 @@ class TableColumn:
         """The different texts, [K], in the order of their first rows."""
         return self._parsed["values"] if len(self.codes) else []
 
-    def text_of(self, row: int) -> str:
-        """The text of a row."""
-        return self.values[self.codes[row]]
-
     def row_of(self, value: str) -> int:
         """The first row with a text."""
         return int(np.argmax(self.codes == self.values.index(value)))
@@ -97,8 +86,6 @@ class TableColumn:
         results = np.empty(len(self.values), dtype)
         results[:] = [function(value) for value in self.values]
         return results[self.codes]
-
-    # --------------------------------------------------------------------------------- numbers
 
     @property
     def numbers(self) -> Optional[np.ndarray]:
@@ -117,10 +104,8 @@ class TableColumn:
         return self.map(parse_number, np.float64) if is_number else None
 
     def floats(self) -> np.ndarray:
-        """The numbers as float32 [N], NaN where one is missing.
-
-        Raises:
-            DataError: a field is no number, or too large for float32.
+        """The numbers as float32 [N], NaN where one is missing. Raises a DataError if a field is no
+        number, or too large for float32.
         """
         numbers = self.numbers
         if numbers is None:
@@ -142,21 +127,15 @@ class TableColumn:
 
     def refuse_stray_text(self) -> None:
         """Raise a DataError that names the first text of a column of which most are numbers."""
-        numbers = [parse_number(text) for text in self.values]
-        is_text = np.array([number is None for number in numbers])
-        is_number = np.array([number is not None and number == number for number in numbers])
-        is_number |= [_has_comma(text) for text in self.values]
-        counts = np.bincount(self.codes)
-        if is_text.any() and counts[is_number].sum() > counts[~is_number & is_text].sum():
-            raise self._text_error(self.values[int(np.argmax(is_text))])
-
-    # ----------------------------------------------------------------------------------- lists
+        is_text = self.map(lambda text: parse_number(text) is None, bool)
+        num_words = (is_text & ~self.map(_has_comma, bool)).sum()
+        num_missing = self.map(lambda text: text.lower() in MISSING_NUMBERS, bool).sum()
+        if is_text.any() and len(self) - num_missing - num_words > num_words:
+            raise self._text_error(self.values[self.codes[np.argmax(is_text)]])
 
     def arrays(self) -> List[np.ndarray]:
-        """Lists as N arrays of integers or float32; inner lists give them more axes.
-
-        Raises:
-            DataError: a field is no list of finite numbers.
+        """Lists as N arrays of integers or float32; inner lists give them more axes. Raises a
+        DataError if a field is no list of finite numbers.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of old versions of numpy, on uneven inner lists

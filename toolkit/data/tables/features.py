@@ -6,6 +6,7 @@ Legend: N rows, n rows with examples, F columns of numbers, K classes, L columns
 
 from __future__ import annotations
 
+import collections
 import os
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -15,13 +16,12 @@ import numpy as np
 from ...errors import DataError
 from ..column import MAX_CLASSES, Column
 from ..decoded import Decoded
-from ..files.file_index import FileIndex
 from ..images.image_file import file_endings
 from ..images.image_files import ImageFiles
-from ..reading_options import ColumnOptions, ImageOptions
+from ..reading_options import ColumnOptions, Settings
 from ..spec import NUMBERS, TableSchema
 from .columns import TableColumn, parse_number, shorten
-from .roles import TableFault
+from .roles import Columns, TableFault
 
 MAX_INTEGER_CLASSES = 100  # more different whole numbers are classes only on request
 MISSING = "(missing)"  # the text of an empty field that is a category of its own
@@ -32,39 +32,27 @@ _DATE = re.compile(
 _WORDS = re.compile(r"\S\s+\S")
 
 Labels = Tuple[Optional[np.ndarray], Tuple[str, ...]]
+Kinds = Dict[str, List[TableColumn]]
 
 
 def find_schema(
     columns: Sequence[TableColumn], labels: Sequence[str], options: ColumnOptions
 ) -> TableSchema:
-    """What each column of features becomes, by its fields.
-
-    Args:
-        columns: those of features.
-        labels: the names of the columns of labels.
-        options: of the user.
-
-    Raises:
-        DataError: columns look like no features, and the user did not name them.
+    """What each column of features becomes, by its fields. Raises a DataError if some look like no
+    features, and the user did not name them.
     """
-    kinds = {
-        column.name: "images" if column.name == options.image_column else _kind_of(column)
-        for column in columns
-    }
-    if not options.feature_columns:
-        _refuse_doubtful([column for column in columns if kinds[column.name] != "images"], kinds)
-    names: Dict[str, Any] = {
-        kind: tuple(name for name in kinds if kinds[name] == kind)
-        for kind in ("numbers", "categories", "texts", "lists", "images")
-    }
-    has_missing = options.missing == "fill"
-    names["categories"] = {}
+    by_kind: Kinds = collections.defaultdict(list)
     for column in columns:
-        if kinds[column.name] == "categories":
-            texts = sorted(text for text in column.values if text or has_missing)
-            names["categories"][column.name] = tuple(texts)
-    is_one_hot = options.categories == "one-hot"
-    return TableSchema(**names, labels=tuple(labels), is_one_hot=is_one_hot)
+        is_image = column.name == options.image_column
+        by_kind["images" if is_image else _kind_of(column)].append(column)
+    if not options.feature_columns:
+        _refuse_doubtful(columns, by_kind)
+    names: Dict[str, Any] = {kind: tuple(c.name for c in by_kind[kind]) for kind in by_kind}
+    names["categories"] = {
+        column.name: sorted(t for t in column.values if t or options.missing == "fill")
+        for column in by_kind["categories"]
+    }
+    return TableSchema(**names, labels=tuple(labels), is_one_hot=options.categories == "one-hot")
 
 
 def _kind_of(column: TableColumn) -> str:
@@ -77,26 +65,23 @@ def _kind_of(column: TableColumn) -> str:
     texts = list(filter(None, column.values))
     if all(text.lower().endswith(file_endings()) for text in texts):
         return "images"
-    num_filled = np.count_nonzero(column.map(bool, bool))
+    num_filled = column.map(bool, bool).sum()
     return "categories" if 2 * len(texts) <= num_filled else "texts"  # each occurs twice, or not
 
 
-def _refuse_doubtful(columns: Sequence[TableColumn], kinds: Mapping[str, str]) -> None:
+def _refuse_doubtful(columns: Sequence[TableColumn], by_kind: Kinds) -> None:
     """Raise a DataError that names all columns that look like no features."""
-    doubtful = {}
-    for column in columns:
-        kind, reason = kinds[column.name], ""
-        if kind == "numbers" and len(columns) > 1:
-            reason = _doubt_numbers(column)
-        elif kind in ("categories", "texts"):
-            texts = list(filter(None, column.values))
-            num_words = sum(bool(_WORDS.search(text)) for text in texts)
-            if all(map(_DATE.match, texts)):
-                reason = "has dates"
-            elif kind == "texts" and 2 * num_words < len(texts):
-                reason = "has a different word in almost every row"
-        if reason:
-            doubtful[column.name] = reason
+    reasons = {}
+    if len(columns) - len(by_kind["images"]) > 1:
+        reasons = {column.name: _doubt_numbers(column) for column in by_kind["numbers"]}
+    for column in (*by_kind["categories"], *by_kind["texts"]):
+        texts = list(filter(None, column.values))
+        num_words = sum(bool(_WORDS.search(text)) for text in texts)
+        if all(map(_DATE.match, texts)):
+            reasons[column.name] = "has dates"
+        elif column in by_kind["texts"] and 2 * num_words < len(texts):
+            reasons[column.name] = "has a different word in almost every row"
+    doubtful = {each.name: reasons[each.name] for each in columns if reasons.get(each.name)}
     if doubtful:
         listing = ", ".join(f"'{shorten(name)}' {reason}" for name, reason in doubtful.items())
         raise TableFault(
@@ -122,7 +107,7 @@ def _doubt_numbers(column: TableColumn) -> str:
 
 
 def build_features(
-    columns: Mapping[str, TableColumn],
+    columns: Columns,
     schema: TableSchema,
     rows: np.ndarray,
     numbers: np.ndarray,
@@ -130,12 +115,8 @@ def build_features(
 ) -> Any:
     """The features of N rows: one array if all are numbers or one image or list, else a dict.
 
-    Args:
-        columns: of the table.
-        schema: what the columns become.
-        rows: that have examples, int64 [n]; only their texts have to be known.
-        numbers: the columns of numbers, float32 [N, F].
-        images: by the names of the components that they become.
+    Only the texts of `rows`, int64 [n], have to be known. The columns of numbers are float32
+    [N, F]; images have the names of the components that they become.
     """
     features: Dict[str, Any] = {}
     names = schema.component_names
@@ -148,7 +129,7 @@ def build_features(
             row = int(rows[np.argmax(is_unknown)])
             raise DataError(
                 f"{column.path}: row {row + 1:,}: the model does not know the text "
-                f"'{shorten(column.text_of(row))}' in '{name}'.",
+                f"'{shorten(column.values[column.codes[row]])}' in '{name}'.",
                 hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
             )
         if schema.is_one_hot:
@@ -161,9 +142,10 @@ def build_features(
         features[names[name]] = columns[name].map(str, object)
     for name in schema.lists:
         arrays = columns[name].arrays()
-        is_whole = all(array.dtype.kind in "iu" for array in arrays)
-        is_small = is_whole and all(abs(array).max() < 2**31 for array in arrays)
-        dtype = np.float32 if not is_whole else np.int32 if is_small else np.int64
+        dtype: Any = np.float32
+        if all(array.dtype.kind in "iu" for array in arrays):
+            is_small = all(abs(array).max() < 2**31 for array in arrays)
+            dtype = np.int32 if is_small else np.int64
         arrays = [array.astype(dtype) for array in arrays]
         is_even = len({array.shape for array in arrays}) == 1
         features[names[name]] = np.stack(arrays) if is_even else arrays
@@ -185,28 +167,18 @@ class TableImages(NamedTuple):
 
 
 def open_images(
-    column: TableColumn,
-    rows: np.ndarray,
-    options: ImageOptions,
-    index: FileIndex,
-    component: str,
+    column: TableColumn, rows: np.ndarray, settings: Settings, component: str
 ) -> TableImages:
-    """The image files that a column names.
+    """The image files that a column names by paths from the folder of the table. A row that is not
+    among `rows`, int64 [n], gets the image of the first of them.
 
-    Args:
-        column: paths from the folder of the table.
-        rows: that have examples, int64 [n]; another row gets the image of the first of them.
-        options: the form of the images.
-        index: knows hashes and headers of files.
-        component: the name of the component that the images become.
-
-    Raises:
-        DataError: a field is no path of a file, or a file is no image.
+    Raises a DataError if a field is no path of a file, or a file is no image.
     """
     used = np.full(len(column), column.codes[rows[0]])
     used[rows] = column.codes[rows]
     path_of = {code: _find_file(column, column.values[code]) for code in np.unique(used).tolist()}
-    files = ImageFiles(column.path, list(path_of.values()), index, options, component)
+    paths = list(path_of.values())
+    files = ImageFiles(column.path, paths, settings.files, settings.images, component)
     codes = used.tolist()
     return TableImages(files, [path_of[c] for c in codes], [column.values[c] for c in codes])
 
@@ -232,21 +204,12 @@ def _find_file(column: TableColumn, field: str) -> str:
 def read_labels(
     columns: Sequence[TableColumn], kind: str, rows: np.ndarray, is_other: bool = False
 ) -> Labels:
-    """The labels in some columns.
+    """The labels in some columns, and the names of their classes in the order of their numbers.
 
-    Args:
-        columns: the values of a vector if they are several; [] for no labels.
-        kind: "class", "value", or "auto" to let the fields decide.
-        rows: that have examples, int64 [n]; the labels of others are not looked at.
-        is_other: whether a model was trained on such labels, so that any number of classes is
-            plausible.
-
-    Returns:
-        labels: int32 [N] of classes, float32 [N] or [N, L] of values; None for no labels.
-        class_names: [K], in the order of the class numbers; () if they are no classes.
-
-    Raises:
-        DataError: a field is no label of the kind, or the kind is not clear.
+    They are int32 [N] of classes, else float32 [N] of values, or [N, L] of several columns; None
+    without a column. The kind is "class", "value", or "auto" to let the fields decide; only those
+    of `rows`, int64 [n], are looked at. Any number of classes is plausible in data on which a model
+    was not trained. Raises a DataError for what is no label of the kind.
     """
     if not columns:
         return None, ()
@@ -310,7 +273,8 @@ def _read_values(column: TableColumn, rows: np.ndarray) -> np.ndarray:
     if is_wrong.any():
         row = int(rows[np.argmax(is_wrong)])
         hint = "Correct it, or set --label-kind class for classes."
-        raise column.error(row, "a number", f"'{shorten(column.text_of(row))}'", hint)
+        found = f"'{shorten(column.values[column.codes[row]])}'"
+        raise column.error(row, "a number", found, hint)
     return numbers
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ...errors import DataError, UsageError, suggest
 from ..reading_options import ColumnOptions
@@ -36,18 +38,15 @@ class TableFault(DataError):
 def choose_roles(path: str, columns: Columns, options: ColumnOptions) -> Roles:
     """The roles of the columns by the options and by usual names.
 
-    Raises:
-        UsageError: an option names no column, or two options name the same one.
-        DataError: no column, or more than one, has the usual name of labels; there is none of
-            features; or one without a name does not number the rows.
+    Raises a UsageError if an option names no column, or two options name the same one; a DataError
+    if not one column has the usual name of labels, there is none of features, or one without a name
+    does not number the rows.
     """
-    for option in _ROLE_OPTIONS:
-        for name in _names(option, options):
-            if name not in columns:
-                raise UsageError(
-                    f"{path} has no column '{name}' (--{option.replace('_', '-')}).",
-                    hint=suggest(name, list(columns)),
-                )
+    for flag, name in _name_columns(options):
+        if name not in columns:
+            raise UsageError(
+                f"{path} has no column '{name}' ({flag}).", hint=suggest(name, list(columns))
+            )
     refuse_conflicts(options)
     split = _find_split(columns, options)
     labels = _find_labels(path, columns, options)
@@ -55,18 +54,16 @@ def choose_roles(path: str, columns: Columns, options: ColumnOptions) -> Roles:
     notes = []
     first = next(iter(columns))
     if first in _INDEX_NAMES and not options.feature_columns and first not in others:
-        texts = columns[first].values
-        start = int(texts[0] == "1")
-        if texts != [str(row) for row in range(start, start + len(columns[first].codes))]:
+        numbers = columns[first].numbers
+        if numbers is None or numbers[0] not in (0, 1) or (np.diff(numbers) != 1).any():
             raise DataError(
                 f"{path}: the first column has no name, and does not number the rows.",
                 hint="Name it in the first line.",
             )
         others.add(first)
         notes.append("The first column, which has no name and numbers the rows, is left out.")
-    named = {*options.feature_columns, options.image_column}
-    is_feature = named.__contains__ if options.feature_columns else lambda name: name not in others
-    features = tuple(filter(is_feature, columns))
+    named = {*options.feature_columns, options.image_column} if options.feature_columns else None
+    features = tuple(n for n in columns if (n in named if named else n not in others))
     if not features:
         raise DataError(
             f"{path}: expected a column of features beside {_quote(labels) or 'these'}, found "
@@ -79,43 +76,33 @@ def choose_roles(path: str, columns: Columns, options: ColumnOptions) -> Roles:
 def follow_schema(
     path: str, columns: Columns, schema: TableSchema, options: ColumnOptions
 ) -> Roles:
-    """The roles of the columns that a model was trained on, in another table.
-
-    Raises:
-        DataError: the table lacks a column of features, or some of several labels.
+    """The roles of the columns that a model was trained on, in another table. Raises a DataError
+    if it lacks a column of features, or some of several labels.
     """
-    missing = [name for name in schema.features if name not in columns]
-    absent = [name for name in schema.labels if name not in columns]
-    has_labels = len(absent) < len(schema.labels)
-    missing += absent if has_labels else []
+    labels = schema.labels if set(schema.labels) & set(columns) else ()
+    missing = [name for name in (*schema.features, *labels) if name not in columns]
     if missing:
         raise DataError(
             f"{path}: expected the columns that the model was trained on, found no "
             f"{_quote(missing)}.",
             hint=f"The columns are {_quote(list(columns))}.",
         )
-    labels, split = schema.labels if has_labels else (), _find_split(columns, options)
+    split = _find_split(columns, options)
     unused = [name for name in columns if name not in {*labels, *schema.features, split}]
     notes = [f"Columns that the model does not use: {join_names(unused)}."] if unused else []
     return labels, split, schema.features, notes
 
 
 def refuse_conflicts(options: ColumnOptions) -> None:
-    """Refuse a column with two roles, and a kind of labels for data without labels.
-
-    Raises:
-        UsageError: options contradict each other.
-    """
-    roles: Dict[str, str] = {}
-    for option in _ROLE_OPTIONS:
-        for name in _names(option, options):
-            other = roles.get(name)
-            if other and (other, option) != ("feature_columns", "image_column"):
-                flags = " and ".join("--" + each.replace("_", "-") for each in (other, option))
-                raise UsageError(
-                    f"Both {flags} name the column '{name}'.", hint="Name it in one of them."
-                )
-            roles[name] = option
+    """Raise a UsageError for a column with two roles, or a kind of labels and no labels."""
+    flag_of: Dict[str, str] = {}
+    for flag, name in _name_columns(options):
+        other = flag_of.setdefault(name, flag)
+        if other != flag and (other, flag) != ("--feature-columns", "--image-column"):
+            raise UsageError(
+                f"Both {other} and {flag} name the column '{name}'.",
+                hint="Name it in one of them.",
+            )
     if options.label_kind != "auto" and options.label_column == (NONE,):
         raise UsageError(
             f"--label-kind {options.label_kind} has no effect with --label-column none.",
@@ -123,12 +110,14 @@ def refuse_conflicts(options: ColumnOptions) -> None:
         )
 
 
-def _names(option: str, options: ColumnOptions) -> Sequence[str]:
-    """The columns that an option of the user names."""
-    value = getattr(options, option)
-    names = (value,) if isinstance(value, str) else value or ()
-    is_default = option == "split_column" and value == ColumnOptions().split_column
-    return () if is_default or tuple(names) == (NONE,) else names  # the default may be absent
+def _name_columns(options: ColumnOptions) -> Iterator[Tuple[str, str]]:
+    """Each flag of the user that names a column, and the name."""
+    for option in _ROLE_OPTIONS:
+        value = getattr(options, option)
+        names = (value,) if isinstance(value, str) else value or ()
+        is_default = (option, value) == ("split_column", ColumnOptions().split_column)
+        for name in () if is_default or names == (NONE,) else names:  # the default may be absent
+            yield "--" + option.replace("_", "-"), name
 
 
 def _find_split(columns: Columns, options: ColumnOptions) -> Optional[str]:

@@ -25,7 +25,7 @@ from ...errors import DataError, ToolkitError
 from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
-from ..reading_options import Settings, refuse_idle_images
+from ..reading_options import ColumnOptions, Settings, refuse_idle_images
 from ..spec import NUMBERS, TableSchema
 from .columns import join_names, shorten
 from .features import (
@@ -43,20 +43,19 @@ SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in it
 
 
 def open_table(settings: Settings) -> Dataset:
-    """Open a table as a data set.
-
-    Raises:
-        UsageError: an option names no column, or one column twice.
-        DataError: the table cannot be used. All faults are in one error, with the options with
-            which there would be none, if there are such.
+    """Open a table as a data set. Raises a UsageError if an option names no column, or one column
+    twice, and a DataError if the table cannot be used: with all its faults, and the options with
+    which there would be none.
     """
-    columns, options = read_table(settings.path), settings.columns
+    columns, repair = read_table(settings.path), settings.columns
     faults: List[ToolkitError] = []
-    repair = options
-    while True:
+    hint: Optional[str] = None
+    while hint is None:
         try:
             dataset = _read_dataset(columns, settings._replace(columns=repair))
-            break
+            if not faults:
+                return dataset
+            hint = _describe_repair(dataset, faults, settings, repair)
         except TableFault as fault:
             faults.append(fault)
             for name, value in fault.repair.items():
@@ -66,28 +65,30 @@ def open_table(settings: Settings) -> Dataset:
         except ToolkitError as error:  # which no option repairs
             if not faults:
                 raise
-            raise _join_faults([*faults, error], error.hint) from None
-    if not faults:
-        return dataset
+            faults.append(error)
+            hint = error.hint
+    message = "; ".join(fault.message.rstrip(".") for fault in faults)
+    raise DataError(message + "." * (not message.endswith("?")), hint=hint)
+
+
+def _describe_repair(
+    dataset: Dataset, faults: Sequence[ToolkitError], settings: Settings, repair: ColumnOptions
+) -> str:
+    """The hint for faults without which the data set was read with other options."""
     schema = TableSchema.from_json(dataset.spec.table or {})
     is_mixed = bool(schema.categories) and not (schema.texts or schema.lists or schema.images)
+    wants_array = is_mixed and settings.model is None and not schema.is_one_hot  # as most models do
     if len(faults) == 1:
         more = " --categories one-hot makes one array of categories and numbers."
-        has_advice = is_mixed and settings.model is None and options.categories != "one-hot"
-        raise _join_faults(faults, faults[0].hint + more * has_advice) from None
-    if is_mixed and settings.model is None:
-        repair = repair._replace(categories="one-hot")  # one array, as most models need
+        return faults[0].hint + more * wants_array
+    if wants_array:
+        repair = repair._replace(categories="one-hot")
     flags = []
     for name, value in repair._asdict().items():
-        if value != getattr(options, name):
+        if value != getattr(settings.columns, name):
             text = ",".join(value) if isinstance(value, tuple) else value
             flags.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
-    raise _join_faults(faults, f"These options would do: {' '.join(flags)}") from None
-
-
-def _join_faults(faults: Sequence[ToolkitError], hint: str) -> DataError:
-    message = "; ".join(fault.message.rstrip(".") for fault in faults)
-    return DataError(message + "." * (not message.endswith("?")), hint=hint)
+    return f"These options would do: {' '.join(flags)}"
 
 
 def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
@@ -102,9 +103,10 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
         schema = find_schema([columns[name] for name in features], labels, options)
         if not schema.images:
             refuse_idle_images(path, settings.images)
-    floats = [columns[name].floats() for name in schema.numbers]
     num_rows = len(next(iter(columns.values())))
-    numbers = np.stack(floats, axis=1) if floats else np.zeros((num_rows, 0), np.float32)
+    numbers = np.zeros((num_rows, len(schema.numbers)), np.float32)
+    for position, name in enumerate(schema.numbers):
+        numbers[:, position] = columns[name].floats()
     is_missing = np.isnan(numbers)
     has_fills = options.missing == "fill" and (not is_other or bool(schema.fills))
     needed = {*labels, *schema.images, *(() if has_fills else schema.numbers)}
@@ -122,7 +124,7 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
         notes.append(_describe_labels(labels, class_names))
     parts = _divide(columns, split, rows, is_other)
     images = {
-        component: open_images(columns[name], rows, settings.images, settings.files, component)
+        component: open_images(columns[name], rows, settings, component)
         for name, component in schema.component_names.items()
         if name in schema.images
     }
@@ -141,7 +143,7 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
     splits = hold_out(splits, settings.shares, digests)
     if finds_fills:
         schema = schema._replace(fills=_fill(numbers, is_missing, splits["train"], schema))
-    spec = describe(splits["train"], class_names)._replace(table=schema.to_json())
+    spec = describe(splits["train"], class_names)._replace(table=dict(schema._asdict()))
     files = {os.path.basename(path): path}
     hashes = dict(zip(files, settings.files.digests([path])))
     for column in images.values():
@@ -167,22 +169,21 @@ def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
 def _rows_with_values(
     columns: Columns, masks: Mapping[str, np.ndarray], missing: str, needed: AbstractSet[str]
 ) -> np.ndarray:
-    """The rows with examples, int64 [n]; a DataError if fields are missing that may not be.
-
-    The masks say where each column lacks a value; with "fill", only those that are needed may not.
+    """The rows with examples, int64 [n]; a DataError if fields are missing that may not be: where
+    the masks say so, with "fill" those of the columns that are needed.
     """
     num_rows = len(next(iter(columns.values())))
-    is_used = {name: missing != "fill" or name in needed for name in masks}
-    masks = {name: mask for name, mask in masks.items() if is_used[name] and mask.any()}
+    names = needed if missing == "fill" else masks.keys()
+    masks = {name: mask for name, mask in masks.items() if name in names and mask.any()}
     is_complete = ~np.any([np.zeros(num_rows, bool), *masks.values()], axis=0)
     if is_complete.all() or (missing == "drop" and is_complete.any()):
         return np.flatnonzero(is_complete)
     hint = "Leave out the emptiest columns with --ignore-columns."
     if missing != "drop":
+        fill = ", or fill in means with --missing fill" if missing == "refuse" else ""
         hint = (
             "Leave out these rows with --missing drop, or the columns with --ignore-columns "
-            f"{','.join(masks)}"
-            + (", or fill in means with --missing fill." if missing == "refuse" else ".")
+            f"{','.join(masks)}{fill}."
         )
     row = int(np.argmin(is_complete))
     first = next(name for name, mask in masks.items() if mask[row])

@@ -37,9 +37,8 @@ _AS_CSV = "Save it as CSV with a header, in UTF-8."
 def read_table(path: str) -> Dict[str, TableColumn]:
     """The columns of a table, by the names in the header, or by the keys of the first JSON record.
 
-    Raises:
-        DataError: the file is no table, its columns have no names or equal ones, it has no rows, or
-            a row has more fields than the header.
+    Raises a DataError if the file is no table, its columns have no names or equal ones, it has no
+    rows, or a row has more fields than the header.
     """
     with _open_text(path) as stream:
         first = next((line for line in iter(stream.readline, "") if line.strip()), "")
@@ -57,14 +56,14 @@ def read_table(path: str) -> Dict[str, TableColumn]:
             delimiter = first.strip()[4:5] or ","
         else:
             stream.seek(0)
-        is_csv = start != "{"
-        fields = _read_csv(path, stream, delimiter) if is_csv else _read_json(path, stream)
+        is_json = start == "{"
+        fields = _read_json(path, stream) if is_json else _read_csv(path, stream, delimiter)
     if not len(next(iter(fields.values()))):
         raise DataError(
             f"{path}: expected rows below the header, found none.",
             hint="Give one row or more for each example.",
         )
-    return {name: TableColumn(path, name, fields[name], is_csv) for name in fields}
+    return {name: TableColumn(path, name, fields[name]) for name in fields}
 
 
 @contextlib.contextmanager
@@ -164,10 +163,10 @@ def _check_header(path: str, names: Sequence[str]) -> None:
                 f"{path}: column {position} of {len(names)} has no name.",
                 hint="Name each column in the first line, or remove a delimiter at its end.",
             )
-        if positions.setdefault(name, position) < position:
+        first = positions.setdefault(name, position)
+        if first < position:
             raise DataError(
-                f"{path}: the columns {positions[name]} and {position} are both named "
-                f"'{name[:40]}'.",
+                f"{path}: the columns {first} and {position} are both named '{name[:40]}'.",
                 hint="Give each column a name of its own.",
             )
 
@@ -179,8 +178,8 @@ def _look_like_values(names: Sequence[str]) -> bool:
     words = names[0].split() if len(names) == 1 else names  # values with spaces between them
     numbers = list(filter(_NUMBER.match, words))
     values = list(map(float, numbers))  # int refuses thousands of digits
-    is_alone = len(names) == 1 and bool(values)
-    return is_alone or values != sorted(set(values)) or not all(map(str.isdigit, numbers))
+    is_index = values == sorted(set(values)) and all(map(str.isdigit, numbers))
+    return not is_index or (len(names) == 1 and bool(values))
 
 
 # ------------------------------------------------------------------------------------- JSON lines
