@@ -24,38 +24,6 @@ DEFAULT_BUFFER = 10000  # examples
 RESIDENT_LIMIT = 1 << 30  # bytes
 
 
-class BatchSlice(NamedTuple):
-    """A part of the examples of a step, which consist of one or several batches.
-
-    Attributes:
-        size: examples of a whole batch.
-        start: the first example of the part, in each batch.
-        num_rows: examples of the part, in each batch.
-    """
-
-    size: int
-    start: int
-    num_rows: int
-
-    def length(self, num_examples: int) -> int:
-        """How many examples the part has of so many, a multiple of `size`."""
-        return num_examples // self.size * self.num_rows
-
-    def positions(self, num_examples: int) -> np.ndarray:
-        """The positions of the part among so many examples, a multiple of `size`: int64 [n]."""
-        batches = np.arange(num_examples, dtype=np.int64).reshape(-1, self.size)
-        return batches[:, self.start : self.start + self.num_rows].reshape(-1)
-
-    def select(self, tensor: tf.Tensor, num_examples: int, axis: int = 0) -> Any:
-        """The part of a tensor that has so many examples along an axis."""
-        if num_examples == self.size:  # one batch: a slice
-            begin = [0] * axis + [self.start]
-            size = [-1] * axis + [self.num_rows]
-            rest = tensor.shape.ndims - axis - 1
-            return tf.slice(tensor, begin + [0] * rest, size + [-1] * rest)
-        return tf.gather(tensor, self.positions(num_examples), axis=axis)
-
-
 class ReaderOptions(NamedTuple):
     """Where and in which order examples are read.
 
@@ -67,7 +35,7 @@ class ReaderOptions(NamedTuple):
         shuffle_buffer: examples that a streaming reader shuffles at a time.
         resident_limit: bytes of features.
         pads_to_longest: see `BatchForm`.
-        part: the part of each batch that is read; None for all of it.
+        part: the rows of each batch that are read, int64 [n]; None for all of it.
         by_number: whether the number of a batch is known only when a step takes it: of several
             processes, each takes the batch whose ticket it gets.
     """
@@ -77,7 +45,7 @@ class ReaderOptions(NamedTuple):
     shuffle_buffer: int = DEFAULT_BUFFER
     resident_limit: int = RESIDENT_LIMIT
     pads_to_longest: bool = False
-    part: Optional[BatchSlice] = None
+    part: Optional[np.ndarray] = None
     by_number: bool = False
 
 
@@ -115,8 +83,7 @@ class BatchForm(NamedTuple):
     def finish(self, flat: Mapping[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
         """A batch as hooks get it: sequences cut to the length of the batch, images as floats.
 
-        Args:
-            flat: flat key -> [B, ...] as stored, sequences padded to any sufficient length.
+        As stored, flat key -> [B, ...], sequences are padded to any sufficient length.
         """
         batch = {}
         for key, tensor in flat.items():
@@ -133,12 +100,7 @@ class BatchForm(NamedTuple):
 
 
 def convert_stored(tensor: tf.Tensor, kind: str) -> tf.Tensor:
-    """A stored component as hooks get it.
-
-    Args:
-        tensor: of any shape.
-        kind: images are divided by 255 unless they are floats, classes are int32.
-    """
+    """A stored component as hooks get it: images of bytes divided by 255, classes int32."""
     if kind == "image" and tensor.dtype == tf.uint8:
         return tf.cast(tensor, tf.float32) * np.float32(1 / 255)
     if kind == "class":
@@ -166,7 +128,7 @@ class BatchReader:
     kind = ""
 
     def __init__(
-        self, num_examples: int, batch_size: int, form: BatchForm, part: Optional[BatchSlice]
+        self, num_examples: int, batch_size: int, form: BatchForm, part: Optional[np.ndarray]
     ):
         if not 1 <= batch_size <= num_examples:
             raise UsageError(
@@ -176,16 +138,13 @@ class BatchReader:
         self.num_examples = num_examples
         self.batch_size = batch_size
         self.form = form
-        self.num_rows = batch_size if part is None else part.length(batch_size)
+        self.num_rows = batch_size if part is None else len(part)
         self.failure: Optional[ToolkitError] = None
         self._part = part
 
     @property
     def max_chunk_steps(self) -> int:
-        """The most batches that `chunk` can return: what the processor's cache holds, at least 1.
-
-        CHUNK_BYTES is its limit.
-        """
+        """The most batches that `chunk` can return: those of CHUNK_BYTES, at least 1."""
         batch_bytes = 0
         for key, component in self.form.components.items():
             if component.kind != "class" or component.shape:
@@ -201,9 +160,7 @@ class IteratorReader(BatchReader):
     _iterator: Any  # of flat dicts of tensors [B, ...]
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
-        """The next batch.
-
-        `initialize` sets the first one; `step` is not used. Run it once per step.
+        """The next batch. `initialize` sets the first one; `step` is not used.
 
         Returns:
             features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].

@@ -163,7 +163,7 @@ class DatasetReader(IteratorReader):
             batches = dataset.padded_batch(batch_size, shapes, padding, drop_remainder=True)
             if part is not None:
                 batches = batches.map(
-                    lambda batch: {key: part.select(x, batch_size) for key, x in batch.items()}
+                    lambda batch: {key: tf.gather(x, part) for key, x in batch.items()}
                 )
             self._iterator = tf.data.make_initializable_iterator(batches.prefetch(_PREFETCH))
             self._initializers = [self._iterator.initializer, tf.tables_initializer()]
@@ -172,7 +172,7 @@ class DatasetReader(IteratorReader):
         """The numbers of the examples of a batch, in the order of their reading: int64 [B]."""
         first = tf.cast(step, tf.int64) * self.batch_size
         positions = first + tf.range(self.batch_size, dtype=tf.int64)
-        return positions if self._part is None else self._part.select(positions, self.batch_size)
+        return positions if self._part is None else tf.gather(positions, self._part)
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`: the examples before it are read and dropped."""

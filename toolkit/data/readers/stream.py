@@ -78,15 +78,7 @@ class EpochOrder:
         self._windows = functools.lru_cache(_CACHE_SIZE)(self._shuffle_window)
 
     def positions(self, first: int, count: int) -> np.ndarray:
-        """The positions of some examples.
-
-        Args:
-            first: how many examples come before them, in this epoch and all before it.
-            count: how many.
-
-        Returns:
-            int64 [count].
-        """
+        """The positions of `count` examples, int64, behind the `first` ones of all epochs."""
         parts = []
         while count > 0:
             epoch, offset = divmod(first, self._num_examples)
@@ -191,7 +183,9 @@ class StreamReader(IteratorReader):
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions, in the split after `filter`, of the examples of a batch: int64 [B]."""
         with tf.name_scope("positions"), tf.device(DEVICE):
-            positions = tf.numpy_function(self._positions, [tf.cast(step, tf.int64)], tf.int64)
+            first = tf.cast(step, tf.int64) * self.batch_size
+            arguments = [first, tf.constant(self.batch_size, tf.int64)]
+            positions = tf.numpy_function(self._positions, arguments, tf.int64)
             positions.set_shape([self.num_rows])
             return positions
 
@@ -245,7 +239,7 @@ class StreamReader(IteratorReader):
         first, count = int(number) * self.batch_size, group * self.batch_size
         try:
             with _READS:
-                flat = self._take(self._select_rows(self._order.positions(first, count)))
+                flat = self._take(self._positions(first, count))
         except (MemoryError, StopIteration):
             raise
         except Exception as error:
@@ -275,10 +269,7 @@ class StreamReader(IteratorReader):
         }
 
     def _converted_form(self, pads_to_longest: bool) -> BatchForm:
-        """The form of converted examples.
-
-        The first one tells it. Padding to the longest sequence needs all of them.
-        """
+        """The form of the first converted example; the longest sequence is that of all."""
         assert self._converter is not None
         numbers = range(self.num_examples) if self._numbers is None else self._numbers.tolist()
         examples = map(self._converter.convert, iterate(self._split), numbers)
@@ -291,13 +282,12 @@ class StreamReader(IteratorReader):
             longest.update((key, max(longest[key], len(flat[key]))) for key in longest)
         return form._replace(longest=longest)
 
-    def _positions(self, number: np.ndarray) -> np.ndarray:
-        first = int(number) * self.batch_size
-        return self._select_rows(self._order.positions(first, self.batch_size))
-
-    def _select_rows(self, positions: np.ndarray) -> np.ndarray:
-        """The positions of the examples that are read, of those of whole batches."""
-        return positions if self._part is None else positions[self._part.positions(len(positions))]
+    def _positions(self, first: int, count: int) -> np.ndarray:
+        """The positions of the examples that are read, of `count` from the `first` one on."""
+        positions = self._order.positions(first, count)
+        if self._part is None:
+            return positions
+        return positions.reshape(-1, self.batch_size)[:, self._part].reshape(-1)
 
 
 _READS = _Reads()
