@@ -106,17 +106,6 @@ def test_the_environment_names_mirrors(files, serve, monkeypatch):
     assert log[0] == NAMES[0]
 
 
-def test_the_next_mirror_is_tried_if_one_fails(files, serve):
-    wrong = dict(files, **{NAMES[1]: b"another file"})
-    del wrong[NAMES[0]]
-    first, _ = serve(wrong)
-    second, log = serve(files)
-    assert (
-        len(download.open_download(Settings("mnist"), mirrors=[first, second]).splits["test"]) == 5
-    )
-    assert log == [NAMES[0], NAMES[1]]
-
-
 def test_a_file_with_a_wrong_checksum_is_not_stored(files, serve, tmp_path):
     url, _ = serve(dict(files, **{NAMES[0]: b"forged"}))
     with pytest.raises(DataError, match="wrong SHA-256") as error:

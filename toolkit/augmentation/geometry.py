@@ -68,16 +68,11 @@ class Warp(NamedTuple):
 
 
 class LinearMap(NamedTuple):
-    """A linear map of positions about the centre of each image, with an offset.
+    """A linear map of positions about the centre of each image, with an offset; all float32 [N]."""
 
-    Attributes:
-        matrix: float32 [N] each, ((row from row, row from column), (column from row, column from
-            column)).
-        offset: float32 [N] each, in pixels: (row, column).
-    """
-
+    # ((row from row, row from column), (column from row, column from column))
     matrix: Tuple[Tuple[Any, Any], Tuple[Any, Any]]
-    offset: Tuple[Any, Any]
+    offset: Tuple[Any, Any]  # in pixels: (row, column)
 
     def after(self, first: LinearMap) -> LinearMap:
         """The map that applies `first` to a position, and then this one."""

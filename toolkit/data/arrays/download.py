@@ -31,18 +31,13 @@ _TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
 
 
 class RemoteDataset(NamedTuple):
-    """The files of a data set, and the folders that serve them.
+    """The files of a data set, and the folders that serve them."""
 
-    Attributes:
-        mirrors: URLs of folders.
-        files: name -> its SHA-256 as mirrors serve it, and perhaps that of its uncompressed
-            content, for copies that were compressed again.
-        class_names: in the order of the labels.
-    """
-
-    mirrors: Tuple[str, ...]
+    mirrors: Tuple[str, ...]  # URLs of folders
+    # Name -> its SHA-256 as mirrors serve it, and perhaps that of its uncompressed content, for
+    # copies that were compressed again.
     files: Mapping[str, Sequence[str]]
-    class_names: Tuple[str, ...]
+    class_names: Tuple[str, ...]  # in the order of the labels
 
 
 _NAMES = tuple(

@@ -101,19 +101,12 @@ def read_image(source: Source, form: ImageForm, name: str = "") -> np.ndarray:
 
 
 class ImageHeader(NamedTuple):
-    """What the header of an image says; of M images, an array [M] of each value.
+    """What the header of an image says; of M images, an array [M] of each value."""
 
-    Attributes:
-        size: (width, height) in pixels, upright; int64 [M, 2] of many.
-        is_grey: whether the image is grey.
-        has_alpha: whether pixels can be transparent.
-        has_more_frames: whether frames or pages follow the first one, which alone is read.
-    """
-
-    size: Any
+    size: Any  # (width, height) in pixels, upright; int64 [M, 2] of many
     is_grey: Any
-    has_alpha: Any
-    has_more_frames: Any = False
+    has_alpha: Any  # whether pixels can be transparent
+    has_more_frames: Any = False  # whether frames or pages follow the first, which alone is read
 
 
 def read_header(source: Source, name: str = "") -> ImageHeader:

@@ -57,10 +57,13 @@ class ImageFiles:
         form: of the images.
         shape: (H, W, C) in that form.
         notes: a sentence on each kind of change that the form makes.
+        known_scale: of label images; else 0.
 
     Raises:
         DataError: a file is damaged, or images have several sizes.
     """
+
+    known_scale = 0
 
     def __init__(
         self,

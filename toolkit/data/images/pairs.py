@@ -16,7 +16,6 @@ Legend: N pairs.
 from __future__ import annotations
 
 import collections
-import itertools
 import os
 import re
 from typing import Dict, List, NamedTuple, NoReturn, Optional, Pattern, Sequence, Set, Tuple
@@ -77,12 +76,9 @@ def open_pairs(settings: Settings) -> Dataset:
     sides = [[p for each in listings.values() for p in each.paths[side]] for side in (0, 1)]
     names = component_names((first, second))
     left = ImageFiles(folder, sides[0], index, options, names[first])
-    label_scale = 0
     if second.lower() in MASK_FOLDERS:
         scale = settings.model.label_scale if settings.model else 0
-        masks = LabelFiles(sides[1], index, left, sides[0], scale)
-        right: ImageFiles = masks
-        label_scale = masks.known_scale
+        right: ImageFiles = LabelFiles(sides[1], index, left, sides[0], scale)
     else:
         right = ImageFiles(folder, sides[1], index, options, names[second])
     divide = _pair if listings["train"].is_aligned else _pair_domains
@@ -90,7 +86,7 @@ def open_pairs(settings: Settings) -> Dataset:
     files = name_files(folder, sides[0] + sides[1])
     hashes = left.select_digests(sides[0]) + right.select_digests(sides[1])
     notes += left.notes + right.notes + about + describe_other_files(folder)
-    spec = describe(splits["train"])._replace(label_scale=label_scale)
+    spec = describe(splits["train"])._replace(label_scale=right.known_scale)
     paths = dict(zip(files, sides[0] + sides[1]))
     return Dataset("pairs:" + folder, spec, splits, paths, notes, dict(zip(files, hashes)))
 
@@ -274,11 +270,11 @@ def _pair_domains(
         )
     splits = {}
     for split in sides[0]:
-        count = max(len(side[split]) for side in sides)
-        features = {
-            name: images.select(list(itertools.islice(itertools.cycle(side[split]), count)))
-            for name, images, side in zip(names, domains, sides)
-        }
+        count, features = max(len(side[split]) for side in sides), {}
+        for name, images, side in zip(names, domains, sides):
+            features[name] = images.select(
+                [side[split][i % len(side[split])] for i in range(count)]
+            )
         splits[split] = Split(features)
     counts = [len(side["train"]) for side in sides]
     sizes = " and ".join(f"{name} ({count:,})" for name, count in zip(names, counts))

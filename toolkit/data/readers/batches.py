@@ -53,17 +53,11 @@ DEFAULT_OPTIONS = ReaderOptions()
 
 
 class BatchForm(NamedTuple):
-    """The components of a batch.
+    """The components of a batch."""
 
-    Attributes:
-        components: flat key -> `Component`.
-        longest: flat key of sequences -> the length of the longest of all.
-        pads_to_longest: whether every batch is padded to the longest sequence of all, which XLA
-            needs: its shapes are known.
-    """
-
-    components: Mapping[str, Component]
-    longest: Mapping[str, int]
+    components: Mapping[str, Component]  # by flat key
+    longest: Mapping[str, int]  # flat key of sequences -> the length of the longest of all
+    # Whether every batch is padded to the longest sequence of all, as XLA needs: shapes are known.
     pads_to_longest: bool = False
 
     @classmethod
@@ -127,20 +121,18 @@ class BatchReader:
     in_memory = False
     kind = ""
 
-    def __init__(
-        self, num_examples: int, batch_size: int, form: BatchForm, part: Optional[np.ndarray]
-    ):
-        if not 1 <= batch_size <= num_examples:
+    def __init__(self, split: Split, batch_size: int, options: ReaderOptions):
+        if not 1 <= batch_size <= len(split):
             raise UsageError(
-                f"The batch size is {batch_size} but the split has {num_examples} examples.",
-                hint=f"Choose a batch size from 1 to {num_examples}.",
+                f"The batch size is {batch_size} but the split has {len(split)} examples.",
+                hint=f"Choose a batch size from 1 to {len(split)}.",
             )
-        self.num_examples = num_examples
+        self.num_examples = len(split)
         self.batch_size = batch_size
-        self.form = form
-        self.num_rows = batch_size if part is None else len(part)
+        self.form = BatchForm.of(split, options.pads_to_longest)
+        self.num_rows = batch_size if options.part is None else len(options.part)
         self.failure: Optional[ToolkitError] = None
-        self._part = part
+        self._split, self._part = split, options.part
 
     @property
     def max_chunk_steps(self) -> int:
@@ -179,14 +171,10 @@ class IteratorReader(BatchReader):
         Returns:
             Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
         """
-        keys = list(self.form.components)
+        form, keys = self.form, list(self.form.components)
         arrays = [
-            tf.TensorArray(
-                self.form.components[key].dtype,
-                size,
-                element_shape=self.form.batch_shape(key, self.num_rows),
-            )
-            for key in keys
+            tf.TensorArray(each.dtype, size, element_shape=form.batch_shape(key, self.num_rows))
+            for key, each in form.components.items()
         ]
 
         def read_batch(count, *arrays):

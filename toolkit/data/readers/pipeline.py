@@ -20,7 +20,7 @@ from ...errors import DataError, ToolkitError, UsageError
 from ..column import TEXT, Column, Sequences
 from ..examples import LENGTH, Split
 from ..structure import LABELS, flatten, pack
-from .batches import DEFAULT_OPTIONS, DEVICE, BatchForm, IteratorReader, ReaderOptions
+from .batches import DEFAULT_OPTIONS, DEVICE, IteratorReader, ReaderOptions
 
 _PREFETCH = 2  # batches
 _AT_A_TIME = 100  # examples of one shape that one call reads into memory
@@ -138,11 +138,10 @@ class DatasetReader(IteratorReader):
 
     def __init__(self, split: Split, batch_size: int, options: ReaderOptions = DEFAULT_OPTIONS):
         assert split.make_dataset is not None
-        form = BatchForm.of(split, options.pads_to_longest)
-        part = options.part
-        super().__init__(len(split), batch_size, form, part)
-        if options.pads_to_longest and self.form.longest:
-            names = ", ".join(self.form.longest)
+        super().__init__(split, batch_size, options)
+        form, part = self.form, options.part
+        if options.pads_to_longest and form.longest:
+            names = ", ".join(form.longest)
             raise UsageError(
                 f"the tf.data.Dataset has sequences of any length ({names}), and all shapes must "
                 "be known",

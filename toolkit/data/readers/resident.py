@@ -15,7 +15,7 @@ import numpy as np
 from ...compat import tf
 from ..examples import LENGTH, Split
 from ..structure import pack
-from .batches import DEFAULT_OPTIONS, DEVICE, BatchForm, BatchReader, ReaderOptions
+from .batches import DEFAULT_OPTIONS, DEVICE, BatchReader, ReaderOptions
 
 LOAD_BYTES = 32 << 20  # of examples that are read before they are written into a variable
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch
@@ -38,9 +38,7 @@ class ResidentReader(BatchReader):
     kind = "resident"
 
     def __init__(self, split: Split, batch_size: int, options: ReaderOptions = DEFAULT_OPTIONS):
-        form = BatchForm.of(split, options.pads_to_longest)
-        super().__init__(len(split), batch_size, form, options.part)
-        self._split = split
+        super().__init__(split, batch_size, options)
         self._seed = options.seed
         self._initializers: List[Any] = []
         # Of each variable: where a part begins, its values, the op, and what yields the parts.
@@ -48,18 +46,21 @@ class ResidentReader(BatchReader):
         self._starts: Dict[str, tf.Variable] = {}
         with tf.device(DEVICE), tf.name_scope("resident_input"):
             self._values = {key: self._add_values(key) for key in split.columns}
-            no_order = np.full([1 + 2 * len(split)], _NO_EPOCH, np.int32)
-            self._order = self._variable("int32", no_order.shape, lambda: [no_order])
+            shape = [1 + 2 * len(split)]
+            self._order = self._variable(
+                "int32", shape, lambda: [np.full(shape, _NO_EPOCH, np.int32)]
+            )
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """Batch number `step`, an int64 scalar. See `IteratorReader.batch`."""
         with tf.name_scope("batch"):
-            return self.gather(self._batch_positions(step))
+            return self.gather(self.positions(step))
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions in the split of the examples of batch `step`, int32 [B]."""
         with tf.name_scope("positions"):
-            return self._batch_positions(step)
+            positions = self._positions(tf.cast(step, tf.int64), self.batch_size)
+            return positions if self._part is None else tf.gather(positions, self._part)
 
     def gather(self, positions: tf.Tensor) -> Tuple[Any, Any]:
         """The examples at `positions` (int32 [n]) of the split, as those of `batch`."""
@@ -100,21 +101,18 @@ class ResidentReader(BatchReader):
                 for key, values in self._values.items()
                 if key not in self._starts
             }
-            for key in self._starts:
-                flat[key] = self._gather_sequences(key, positions, flat[key + LENGTH])
+            for key, starts in self._starts.items():  # padded to one length L: [*P, L, ...]
+                component, lengths = self.form.components[key], flat[key + LENGTH]
+                offsets = tf.range(self.form.pad_length(key, lengths))
+                is_value = offsets < lengths[..., tf.newaxis]  # [*P, L]
+                firsts = tf.gather(starts, positions)[..., tf.newaxis]
+                rows = (firsts + tf.cast(offsets, tf.int64)) * tf.cast(is_value, tf.int64)
+                values = tf.gather(self._values[key], rows)  # [*P, L, ...]
+                for _ in component.shape[1:]:
+                    is_value = is_value[..., tf.newaxis]
+                padding = tf.constant(component.padding, values.dtype)
+                flat[key] = tf.where_v2(is_value, values, padding)
         return flat
-
-    def _gather_sequences(self, key: str, positions: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """The sequences at positions [*P], padded to one length L: [*P, L, ...]."""
-        offsets = tf.range(self.form.pad_length(key, lengths))
-        is_value = offsets < lengths[..., tf.newaxis]  # [*P, L]
-        starts = tf.gather(self._starts[key], positions)[..., tf.newaxis]
-        rows = (starts + tf.cast(offsets, tf.int64)) * tf.cast(is_value, tf.int64)
-        values = tf.gather(self._values[key], rows)  # [*P, L, ...]
-        for _ in self.form.components[key].shape[1:]:
-            is_value = is_value[..., tf.newaxis]
-        padding = tf.constant(self.form.components[key].padding, values.dtype)
-        return tf.where_v2(is_value, values, padding)
 
     def _add_values(self, key: str) -> tf.Variable:
         """The variable of a component: [N, ...], or all values of its sequences."""
@@ -148,11 +146,6 @@ class ResidentReader(BatchReader):
         self._writes.append((start, values, write.op, read_parts))
         self._initializers.append(variable.initializer)
         return variable
-
-    def _batch_positions(self, step: tf.Tensor) -> tf.Tensor:
-        """The positions of the examples of batch `step`, or of its part."""
-        positions = self._positions(tf.cast(step, tf.int64), self.batch_size)
-        return positions if self._part is None else tf.gather(positions, self._part)
 
     def _positions(self, step: tf.Tensor, count: Any) -> tf.Tensor:
         """The positions of the first `count` examples from batch `step` on, int32 [count].

@@ -167,12 +167,11 @@ class StreamReader(IteratorReader):
         options: ReaderOptions = DEFAULT_OPTIONS,
         hooks: ExampleHooks = NO_HOOKS,
     ):
-        self._split, self._numbers = filter_split(split, hooks.filter)
-        form = BatchForm.of(self._split, options.pads_to_longest)
-        super().__init__(len(self._split), batch_size, form, options.part)
+        split, self._numbers = filter_split(split, hooks.filter)
+        super().__init__(split, batch_size, options)
         self._converter: Optional[ExampleConverter] = None
         if hooks.convert is not None:
-            self._converter = ExampleConverter(hooks, self._split)
+            self._converter = ExampleConverter(hooks, split)
             self.form = self._converted_form(options.pads_to_longest)
         self._order = EpochOrder(self.num_examples, options.seed, options.shuffle_buffer)
         self._by_number = options.by_number
