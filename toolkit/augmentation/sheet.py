@@ -36,14 +36,8 @@ def save_sheet(
     """Write a PNG with a row for each example.
 
     A row has the example, then for each strength of the options a version with this change alone,
-    then versions with all changes together, as training steps would see them.
-
-    Args:
-        path: the PNG file to write.
-        images: uint8 [N, H, W, C], or float32 in [0, 1].
-        captions: of the examples, [N].
-        options: the strengths.
-        versions: how many versions with all changes.
+    then so many versions with all changes together, as training steps would see them. Images are
+    uint8 [N, H, W, C], or float32 in [0, 1].
     """
     images = images.astype(np.float32) / (255 if images.dtype == np.uint8 else 1)
     strengths = active_strengths(options)

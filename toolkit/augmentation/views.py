@@ -19,14 +19,8 @@ def list_views(options, height: int, width: int) -> List[Tuple[np.ndarray, np.nd
 
     The image itself, and if `shift` or `crop` is on four shifts by half of their largest distance
     (up, down, left, right), where the border repeats; all of these also mirrored if `flip` is on,
-    and upside down if `flip_vertical` is.
-
-    Args:
-        options: `AugmentationOptions` of the run.
-        height, width: of the images, in pixels.
-
-    Returns:
-        Of each view the rows and the columns of the image that it shows, int [H] and [W].
+    and upside down if `flip_vertical` is. A view is the rows and the columns of the image that it
+    shows, int [H] and [W].
     """
     rows, columns = np.arange(height), np.arange(width)
     views = [(rows, columns)]

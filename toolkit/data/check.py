@@ -21,11 +21,7 @@ from .structure import FEATURES, LABELS, describe_key
 
 
 def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[Dataset]]:
-    """Open and check the data that a `--data` value names.
-
-    Args:
-        value: a source, for example "mnist5k" or "npz:FILE".
-        settings: further arguments of `open_data`.
+    """Open and check the data that a `--data` value names, with the arguments of `open_data`.
 
     Returns:
         report: that of `check_data`. If image files are damaged, "ok" is False and "corrupt" lists

@@ -125,11 +125,9 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
             f"Both --folds {shares.folds} and --test-share {shares.test} choose the test split.",
             hint="Set one of them.",
         )
-    for name, option, value in (
-        ("validation", "validation-share", shares.validation),
-        ("test", "test-share", shares.test),
-        ("test", "folds", shares.folds),
-    ):
+    options = {"validation-share": shares.validation, "test-share": shares.test}
+    for option, value in {**options, "folds": shares.folds}.items():
+        name = "validation" if option == "validation-share" else "test"
         if name in splits and value not in (0, getattr(DEFAULT_SHARES, name)):
             raise UsageError(
                 f"The data has a split '{name}' of its own, so --{option} {value} has no effect.",

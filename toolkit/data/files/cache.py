@@ -81,12 +81,11 @@ def remove_entries(
     Args:
         entries: what is in the cache.
         names: of the entries to remove, or of groups: "decoded" removes all that it holds.
-        is_locked: whether a process uses the folder at a path, which then stays: a run that trains
-            there, or a download.
+        is_locked: whether a process uses the folder at a path: a run that trains there, or a
+            download.
 
     Returns:
-        removed: those that are no longer there.
-        in_use: those that stay.
+        The entries that are no longer there, and those that stay, in use.
 
     Raises:
         UsageError: there is no such entry; nothing is removed.

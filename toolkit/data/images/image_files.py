@@ -217,14 +217,12 @@ class LabelFiles(ImageFiles):
     Args:
         paths: of the files, [M].
         index: knows hashes and headers of files, and stores the class numbers in them.
-        pictures: that they belong to, of which they get the form.
-        picture_paths: of their pictures, [M].
+        pictures, picture_paths: that they belong to, [M], of which they get the form.
         scale: of the label images that a model was trained on; 0 if it is not known.
 
     Attributes, beside those of `ImageFiles`:
         num_classes: K.
-        known_scale: 255 for images of 0 and 255, else 1; 0 if the images do not show whether 255 is
-            the class 1 or no class.
+        known_scale: 255 for images of 0 and 255, else 1; 0 if the images do not show which.
 
     Raises:
         DataError: a file is damaged or has another size than its picture, or no pixel has a class.

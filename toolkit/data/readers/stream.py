@@ -177,7 +177,12 @@ class StreamReader(IteratorReader):
         self._by_number = options.by_number
         with tf.device(DEVICE), tf.name_scope("stream_input"):
             self._first = tf.placeholder(tf.int64, [])
-            self._iterator = tf.data.make_initializable_iterator(self._dataset())
+            group, num_threads = self._batches_per_read, min(_MAX_THREADS, count_cores())
+            numbers = tf.data.Dataset.range(self._first, _NO_END, group)  # of batches, without end
+            batches = numbers.map(self._read_tensors, num_parallel_calls=num_threads)
+            batches = batches.unbatch() if group > 1 else batches
+            batches = batches.prefetch(_PREFETCH * group)
+            self._iterator = tf.data.make_initializable_iterator(batches)
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions, in the split after `filter`, of the examples of a batch: int64 [B]."""
@@ -202,15 +207,6 @@ class StreamReader(IteratorReader):
             session.run(self._iterator.initializer, {self._first: step})
 
     # --------------------------------------------------------------------------------- the batches
-
-    def _dataset(self) -> tf.data.Dataset:
-        """Batches from the first one on, without end: dicts by flat key."""
-        group, num_threads = self._batches_per_read, min(_MAX_THREADS, count_cores())
-        numbers = tf.data.Dataset.range(self._first, _NO_END, group)
-        batches = numbers.map(self._read_tensors, num_parallel_calls=num_threads)
-        if group > 1:
-            batches = batches.unbatch()
-        return batches.prefetch(_PREFETCH * group)
 
     @property
     def _batches_per_read(self) -> int:
