@@ -13,7 +13,7 @@ import importlib.util
 import logging
 import os
 import zlib
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -90,24 +90,17 @@ DATASETS: Dict[str, RemoteDataset] = {
 }
 
 
-def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -> Dataset:
+def open_download(settings: Settings) -> Dataset:
     """Open a data set from the cache; files that are missing or damaged are downloaded first.
 
-    Users may also place the files into its folder of the cache by hand.
-
-    Args:
-        settings: with a key of DATASETS as the path.
-        mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
-            environment (URLs separated by spaces, each with a folder `name`), or else of DATASETS.
-
-    Raises:
-        DataError: no mirror serves a correct file.
+    Users may also place the files into its folder of the cache by hand. The mirrors are those of
+    TOOLKIT_MIRRORS in the environment (URLs separated by spaces, each with a folder for each data
+    set), or else of DATASETS. Raises a DataError if none serves a correct file.
     """
     name = settings.path
     folder = os.path.join(cache_folder(), name)
-    if not mirrors:
-        urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
-        mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors
+    urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
+    mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors
     for file, digests in DATASETS[name].files.items():
         path = os.path.join(folder, file)
         if is_intact(path, digests):
