@@ -43,22 +43,15 @@ class Box:
         sides: height and width of the images, in pixels.
 
     Attributes:
-        rows: bool [N, H], which rows it has.
-        columns: bool [N, W].
+        rows, columns: which ones it has, bool [N, H] and [N, W].
+        area: its share of the image, float32 [N].
     """
 
     def __init__(self, centres, sizes, sides):
-        self.rows, self.columns = (
-            _on_side(centres[:, axis], sizes[axis], sides[axis]) for axis in (0, 1)
-        )
-
-    @property
-    def area(self):
-        """float32 [N]: its share of the image."""
-        shares = [
-            tf.reduce_mean(tf.cast(side, tf.float32), axis=1) for side in (self.rows, self.columns)
-        ]
-        return shares[0] * shares[1]
+        both = [_on_side(centres[:, axis], sizes[axis], sides[axis]) for axis in (0, 1)]
+        self.rows, self.columns = both
+        down, right = (tf.reduce_mean(tf.cast(side, tf.float32), axis=1) for side in both)
+        self.area = down * right
 
     def fill(self, images, filling):
         """The images with the pixels of another batch in the box, both [N, H, W, C]."""

@@ -77,12 +77,8 @@ def check_same_data(
 
 
 def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str) -> None:
-    """Raise a DataError that names the first component that a model cannot be fed.
-
-    Args:
-        components: of the data, by flat key; others than the model's are not used.
-        spec: of the data that the model was trained on.
-        subject: what the data is, as it begins the message: "The split".
+    """Raise a DataError that names the first component, by flat key, that a model of the spec
+    cannot be fed. It begins with the subject: "The split". Others than the model's are not used.
     """
     if spec.labels is not None and not any(key.startswith(LABELS) for key in components):
         raise DataError(

@@ -74,12 +74,8 @@ def starts_as_idx(path: str) -> bool:
 def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     """Open a folder of IDX files with the names of MNIST's; test files may be missing.
 
-    Args:
-        settings: with the folder.
-        class_names: in the order of the labels; () for as many numbers as the labels need.
-
-    Raises:
-        DataError: a file is missing or damaged, or files do not fit together.
+    Without names of classes, as many numbers as the labels need are theirs. Raises a DataError if a
+    file is missing or damaged, or files do not fit together.
     """
     folder, index = settings.path, settings.files
     paths = _find_files(folder)

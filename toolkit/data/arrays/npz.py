@@ -60,15 +60,9 @@ def open_npz(settings: Settings) -> Dataset:
 def make_splits(
     source: str, arrays: Mapping[str, np.ndarray], label_kind: str = "auto"
 ) -> Tuple[Dict[str, Split], List[str]]:
-    """The splits of arrays by the names of an .npz file, and sentences on what their labels are.
-
-    Args:
-        source: of the arrays, for error messages.
-        arrays: by name.
-        label_kind: "class", "value", or "auto" for what the types of the labels say.
-
-    Raises:
-        DataError: the arrays are no examples.
+    """The splits of arrays by the names of an .npz file, and sentences on what their labels are:
+    "class", "value", or with "auto" what their types say. Raises a DataError that names the source
+    if the arrays are no examples.
     """
     pairs = _find_keys(source, list(arrays))
     labels: Dict[str, Dict[str, Column]] = {}  # by split, and by name of the component

@@ -76,13 +76,9 @@ def remove_entries(
     names: Iterable[str],
     is_locked: Callable[[str], bool],
 ) -> Tuple[List[CacheEntry], List[CacheEntry]]:
-    """Remove entries of the cache.
+    """Remove entries of the cache by their names, or by groups: "decoded" has many.
 
-    Args:
-        entries: what is in the cache.
-        names: of the entries to remove, or of groups: "decoded" removes all that it holds.
-        is_locked: whether a process uses the folder at a path: a run that trains there, or a
-            download.
+    A folder stays that a process has locked: a run that trains there, or a download.
 
     Returns:
         The entries that are no longer there, and those that stay, in use.

@@ -40,10 +40,8 @@ class Listing(NamedTuple):
 
 
 def open_images(settings: Settings) -> Dataset:
-    """Open a folder of images as a data set of uint8 [N, H, W, C].
-
-    Raises:
-        DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
+    """Open a folder of images as a data set of uint8 [N, H, W, C]. Raises a DataError for none, a
+    damaged one, images of several sizes, or an ambiguous folder.
     """
     folder = settings.path
     listings = list_images(folder)

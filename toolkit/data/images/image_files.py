@@ -185,10 +185,8 @@ def corrupt_images(paths: Sequence[str]) -> Dict[str, str]:
 def find_damaged(settings: Settings, paths: Sequence[str]) -> Tuple[Set[str], List[str]]:
     """The paths of the image files to leave out, and a sentence that counts and names them.
 
-    Where the options say so, all files are decoded once; then the index knows.
-
-    Raises:
-        OSError: a file is not there or may not be read, which is no damage.
+    Where the options say so, all files are decoded once; then the index knows. Raises an OSError if
+    a file is not there or may not be read, which is no damage.
     """
     if not settings.images.skip_damaged:
         return set(), []

@@ -60,10 +60,8 @@ class Listing(NamedTuple):
 
 
 def open_pairs(settings: Settings) -> Dataset:
-    """Open two folders of images as a data set.
-
-    Raises:
-        DataError: images have no partner, or label images other sizes than their pictures.
+    """Open two folders of images as a data set. Raises a DataError if images have no partner, or
+    label images other sizes than their pictures.
     """
     folder, options, index = settings.path, settings.images, settings.files
     listings = list_pairs(folder)

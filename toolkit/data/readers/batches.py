@@ -161,12 +161,9 @@ class IteratorReader(BatchReader):
         return pack(self.form.finish(self._iterator.get_next()))
 
     def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """The next batches, as they are stored. Sequences need `pads_to_longest`.
+        """The next K batches, as they are stored; `initialize` sets the first one, not `step`.
 
-        Args:
-            step: not used; `initialize` sets the first batch.
-            size: K.
-            num_batches: how many are read, an int32 scalar, at most K; the others are zeros.
+        So many are read, an int32 scalar; the others are zeros. Sequences need `pads_to_longest`.
 
         Returns:
             Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
