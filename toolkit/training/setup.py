@@ -171,15 +171,17 @@ def training_reader(
 ) -> Reader:
     """The reader of the split "train", in the current graph: of a replica's part of each batch."""
     split, batch_size = run_data.splits["train"], examples_per_step(options)
-    rows = np.arange(batch_size).reshape(-1, replica.batch_size)
-    part = rows[:, replica.start : replica.start + replica.num_examples].reshape(-1)
+    part = None
+    if replica.count > 1:
+        rows = np.arange(batch_size).reshape(-1, replica.batch_size)
+        part = rows[:, replica.start : replica.start + replica.num_examples].reshape(-1)
     reader_options = ReaderOptions(
         kind=options.reader,
         seed=Run("train", options).seed("shuffle"),
         shuffle_buffer=options.shuffle_buffer,
         resident_limit=options.resident_limit << 20,
         pads_to_longest=pads_to_longest,
-        part=None if replica.count == 1 else part,
+        part=part,
         by_number=replica.is_asynchronous,
     )
     # Where examples are in memory, the reader of each graph shares those that the hooks returned.

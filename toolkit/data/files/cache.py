@@ -76,7 +76,7 @@ def remove_entries(
     names: Iterable[str],
     is_locked: Callable[[str], bool],
 ) -> Tuple[List[CacheEntry], List[CacheEntry]]:
-    """Remove entries of the cache by their names, or by groups: "decoded" has many.
+    """Remove entries of the cache by their names; that of a group, "decoded", removes all it holds.
 
     A folder stays that a process has locked: a run that trains there, or a download.
 

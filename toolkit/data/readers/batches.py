@@ -163,7 +163,8 @@ class IteratorReader(BatchReader):
     def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
         """The next K batches, as they are stored; `initialize` sets the first one, not `step`.
 
-        So many are read, an int32 scalar; the others are zeros. Sequences need `pads_to_longest`.
+        Only `num_batches`, an int32 scalar, are read; others are zeros. Sequences need
+        `pads_to_longest`.
 
         Returns:
             Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
