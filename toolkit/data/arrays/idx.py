@@ -13,7 +13,7 @@ import os
 import re
 import struct
 import zlib
-from typing import Dict, Tuple
+from typing import Any, Dict, Tuple
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
 
-# Of each kind of file: its element types by their codes, and how many dimensions it has.
-_TYPES = {"images": {8: "uint8", 13: ">f4"}, "labels": {8: "uint8", 12: ">i4"}}
+ELEMENTS = {8: "uint8", 9: "int8", 11: "int16", 12: "int32", 13: "float32", 14: "float64"}
+# Of each kind of file: its element types, and how many dimensions it has.
+_TYPES = {"images": ("uint8", "float32"), "labels": ("uint8", "int32")}
 _RANKS = {"images": range(2, 9), "labels": range(1, 2)}
 _NAME = re.compile(r"^(?P<split>train|t10k|test)[-.](?P<kind>images|labels)[-.]idx\d-ubyte(\.gz)?$")
 _RECOPY = "Copy or download the file again."
@@ -68,7 +69,7 @@ def starts_as_idx(path: str) -> bool:
                 start = file.read(4)
     except (OSError, EOFError, zlib.error):
         return False
-    return len(start) == 4 and start[:2] == b"\0\0" and 8 <= start[2] <= 14 and 1 <= start[3] <= 8
+    return start[:2] == b"\0\0" and len(start) == 4 and start[2] in ELEMENTS and 1 <= start[3] <= 8
 
 
 def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
@@ -119,25 +120,25 @@ def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:
     return {split: (kinds["images"], kinds["labels"]) for split, kinds in paths.items()}
 
 
-def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[str, Tuple[int, ...]]:
+def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[Any, Tuple[int, ...]]:
     """The type and the shape of the array in a file of `size` bytes, by its first ones."""
     code, rank = head[2:4] if len(head) >= 4 else (0, 0)
     start, types, ranks = 4 + 4 * rank, _TYPES[kind], _RANKS[kind]
-    names = " or ".join(np.dtype(each).name for each in types.values())
+    name = ELEMENTS.get(code, "none")
     faults = (
         (len(head) < 4, "an IDX header of 4 bytes or more", f"{len(head)} bytes"),
         (head[:2] != b"\0\0", "an IDX magic number that starts 0000", head[:4].hex()),
-        (code not in types, f"element type {names}", f"0x{code:02x}"),
+        (name not in types, f"element type {' or '.join(types)}", f"{name} (0x{code:02x})"),
         (rank not in ranks, f"{kind} of {1 if kind == 'labels' else 3} dimension(s)", str(rank)),
         (len(head) < start, f"an IDX header of {start} bytes", f"{len(head)} bytes"),
     )
     for is_fault, wanted, found in faults:
         if is_fault:
             raise _wrong(path, wanted, found)
-    dtype, shape = types[code], struct.unpack(f">{rank}I", head[4:start])
+    dtype, shape = np.dtype(name).newbyteorder(">"), struct.unpack(f">{rank}I", head[4:start])
     if 0 in shape:
         raise _wrong(path, "one example or more", f"dimensions {list(shape)}")
-    expected = start + functools.reduce(operator.mul, shape) * np.dtype(dtype).itemsize
+    expected = start + functools.reduce(operator.mul, shape) * dtype.itemsize
     if size != expected:
         raise _wrong(path, f"{expected:,} bytes for dimensions {list(shape)}", f"{size:,}")
     return dtype, shape
