@@ -23,7 +23,7 @@ def read(split, batch_size, numbers, hooks=NO_HOOKS, **options):
         batch = flatten(*reader.batch(number))
         for key, tensor in batch.items():
             shape = reader.form.batch_shape(key, batch_size)
-            assert options.part or tensor.shape.as_list() == shape
+            assert options.part is not None or tensor.shape.as_list() == shape
         batch["positions"] = reader.positions(number)
         reader.initialize(session, numbers[0])
         return [session.run(batch, {number: each}) for each in numbers]

@@ -6,7 +6,6 @@ from data_fixtures import numbered_images
 from reader_fixtures import read
 
 from toolkit import Split, read_dataset, tf
-from toolkit.data.readers.batches import BatchSlice
 from toolkit.graph.replica import Replica
 
 NUM_EXAMPLES = 22
@@ -31,7 +30,8 @@ def read_parts(kind, replica, start=0):
     split, options = in_memory(), {"kind": kind, "seed": 3}
     if kind == "dataset":  # its shuffle lets epochs overlap, with or without parts
         split, options = in_a_dataset(), {"kind": "stream", "shuffle_buffer": 1}
-    part = BatchSlice(BATCH_SIZE, replica.start, replica.num_examples)
+    part = np.arange(2 * BATCH_SIZE).reshape(2, BATCH_SIZE)
+    part = part[:, replica.start : replica.start + replica.num_examples].reshape(-1)
     options = dict(options, part=None if replica.count == 1 else part)
     batches = read(split, 2 * BATCH_SIZE, range(start, NUM_STEPS), **options)
     for batch in batches:

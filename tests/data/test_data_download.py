@@ -14,7 +14,6 @@ import pytest
 from data_fixtures import idx_bytes, numbered_images
 
 from toolkit.data.arrays import download
-from toolkit.data.reading_options import Settings
 from toolkit.data.sources import open_data
 from toolkit.errors import DataError
 
@@ -27,8 +26,8 @@ NAMES = [
 
 
 @pytest.fixture
-def serve(tmp_path):
-    """`serve(files)` -> (the URL of their folder, the paths of requests)."""
+def serve(tmp_path, monkeypatch):
+    """`serve(files)`: the one mirror has them; returns the names that are asked for."""
     servers = []
 
     def start(files):
@@ -48,7 +47,8 @@ def serve(tmp_path):
         server = http.server.HTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}/mnist/", log
+        monkeypatch.setenv("TOOLKIT_MIRRORS", f"http://127.0.0.1:{server.server_port}")
+        return log
 
     yield start
     for server in servers:
@@ -76,51 +76,37 @@ def files(monkeypatch, tmp_path):
 
 
 def test_runs_that_start_together_share_a_download(files, serve):
-    url, log = serve(files)
-
-    def download_all(_):
-        return len(download.open_download(Settings("mnist"), mirrors=[url]).splits["test"])
-
+    log = serve(files)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:  # flock separates threads as well
-        assert list(pool.map(download_all, range(4))) == [5] * 4
+        for data in pool.map(open_data, ["mnist"] * 4):
+            assert len(data.splits["test"]) == 5
     assert sorted(log) == sorted(files)
 
 
 def test_files_are_downloaded_once_unless_one_is_damaged(files, serve, tmp_path):
-    url, log = serve(files)
-    data = download.open_download(Settings("mnist"), mirrors=[url])
+    log = serve(files)
+    data = open_data("mnist")
     assert [len(data.splits[name]) for name in ("train", "validation", "test")] == [18, 2, 5]
     assert data.spec.num_classes == 10
     assert sorted(os.listdir(str(tmp_path / "mnist"))) == sorted(NAMES)
-    download.open_download(Settings("mnist"), mirrors=[url])
+    open_data("mnist")
     assert len(log) == 4
     (tmp_path / "mnist" / NAMES[2]).write_bytes(b"rotten")
-    download.open_download(Settings("mnist"), mirrors=[url])
+    open_data("mnist")
     assert log[4:] == [NAMES[2]]
 
 
-def test_the_environment_names_mirrors(files, serve, monkeypatch):
-    url, log = serve(files)
-    monkeypatch.setenv("TOOLKIT_MIRRORS", "http://127.0.0.1:9 " + url[: -len("mnist/")])
+def test_the_next_mirror_is_tried_if_one_fails(files, serve, monkeypatch):
+    log = serve(files)
+    monkeypatch.setenv("TOOLKIT_MIRRORS", "http://127.0.0.1:9 " + os.environ["TOOLKIT_MIRRORS"])
     assert len(open_data("mnist").splits["test"]) == 5
     assert log[0] == NAMES[0]
 
 
-def test_the_next_mirror_is_tried_if_one_fails(files, serve):
-    wrong = dict(files, **{NAMES[1]: b"another file"})
-    del wrong[NAMES[0]]
-    first, _ = serve(wrong)
-    second, log = serve(files)
-    assert (
-        len(download.open_download(Settings("mnist"), mirrors=[first, second]).splits["test"]) == 5
-    )
-    assert log == [NAMES[0], NAMES[1]]
-
-
 def test_a_file_with_a_wrong_checksum_is_not_stored(files, serve, tmp_path):
-    url, _ = serve(dict(files, **{NAMES[0]: b"forged"}))
+    serve(dict(files, **{NAMES[0]: b"forged"}))
     with pytest.raises(DataError, match="wrong SHA-256") as error:
-        download.open_download(Settings("mnist"), mirrors=[url])
+        open_data("mnist")
     assert error.value.exit_code == 4 and os.listdir(str(tmp_path / "mnist")) == []
 
 

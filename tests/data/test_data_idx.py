@@ -30,8 +30,8 @@ def error_message(path, content, kind="images"):
     "content, kind, expected, actual",
     [
         (b"\x12\x34" + IMAGES[2:], "images", "magic number that starts 0000", "12340803"),
-        (b"\0\0\x55" + IMAGES[3:], "images", "an IDX element type", "0x55"),
-        (b"\0\0\x0d" + LABELS[3:], "labels", "element type uint8", "float32 (0x0d)"),
+        (b"\0\0\x55" + IMAGES[3:], "images", "element type uint8 or float32", "0x55"),
+        (b"\0\0\x0d" + LABELS[3:], "labels", "element type uint8 or int32", "float32 (0x0d)"),
         (LABELS, "images", "images of 3 dimension(s)", "found 1"),
         (IMAGES, "labels", "labels of 1 dimension(s)", "found 3"),
         (IMAGES[:-1], "images", "64 bytes for dimensions [3, 4, 4]", "63"),

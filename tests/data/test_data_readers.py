@@ -223,12 +223,6 @@ def test_a_split_within_the_limit_is_resident():
 # -- filter and convert
 
 
-@both
-def test_filter_and_convert_give_the_same_examples_with_both_readers(kind):
-    rows = read_labels(kind, numbered_split(20), 5, 4, filter=is_odd, convert=halve_size)
-    assert np.sort(rows.reshape(2, 10)).tolist() == [list(range(101, 121, 2))] * 2
-
-
 def test_the_model_spec_is_that_of_a_converted_example():
     split = numbered_split(20)
     spec = model_spec(describe(split), split, ExampleHooks(is_odd, halve_size))

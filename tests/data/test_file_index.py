@@ -146,9 +146,9 @@ def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatc
     assert hashes in (None, index.digests(paths))
 
 
-def test_an_array_is_stored_under_its_name(folder):
-    index = FileIndex(str(folder))
-    assert index.load("parts") is None
-    index.save("parts", np.arange(3))
-    assert index.load("parts").tolist() == [0, 1, 2]
-    assert FileIndex(str(folder), is_fresh=True).load("parts") is None
+def test_an_array_is_computed_once_under_its_name(folder):
+    def remember(number, is_fresh=False):
+        index = FileIndex(str(folder), is_fresh)
+        return index.remember("parts", lambda: np.array([number])).tolist()
+
+    assert [remember(1), remember(2), remember(3, is_fresh=True)] == [[1], [1], [3]]

@@ -10,8 +10,6 @@ from PIL import Image
 
 from toolkit.data.column import VOID
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
-from toolkit.data.images.image_file import ImageForm
-from toolkit.data.images.image_files import read_label_image
 from toolkit.data.images.pairs import list_pairs
 from toolkit.data.same_data import check_fit, check_same_classes
 from toolkit.data.sources import ImageOptions, open_data
@@ -84,12 +82,13 @@ def test_label_images_are_resized_to_the_nearest_pixel_with_their_pictures(tree)
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "1"])
-def test_a_pixel_is_a_grey_value_or_a_palette_index(tmp_path, mode):
+def test_a_pixel_is_a_grey_value_or_a_palette_index(tree, mode):
     pixels = Image.fromarray(np.array([[0, 1], [1, 0]], np.uint8) * (255 if mode == "1" else 1))
     if mode == "P":
         pixels.putpalette([200] * 768)
-    (pixels.convert("1") if mode == "1" else pixels).save(str(tmp_path / "m.png"))
-    assert read_label_image(str(tmp_path / "m.png"), ImageForm()).tolist() == [[0, 1], [1, 0]]
+    pixels = pixels.convert("1") if mode == "1" else pixels
+    data = opened(tree({"images/1.png": picture(1, (2, 2)), "masks/1.png": pixels}))
+    assert data.splits["train"].labels.tolist() == [[[0, 1], [1, 0]]]
 
 
 @pytest.mark.parametrize(
@@ -159,12 +158,10 @@ def test_a_pair_may_be_in_folders_below(tree):
         (["images/1.png", "masks/2.png"], "found 2 images without a partner"),
         (["masks/1.png", "labels/1.png"], "label images in both"),
         (["a/1.png", "a/1.bmp", "b/1.png"], "expected one image of each name"),
-        (["testA/1.png", "testB/1.png"], "found test without 'train'"),
+        (["testA/1.png", "testB/1.png"], "found a and b in 'test', and none in 'train'"),
         (["trainA/1.png", "testB/1.png"], "found b in 'test', and a in 'train'"),
-        (
-            ["train/a/1.png", "train/b/1.png", "more/1.png"],
-            "folders more, train, which are not one",
-        ),
+        (["train/a/1.png", "train/b/1.png", "more/1.png"], "found train beside more: splits or"),
+        (["a/train/1.png", "a/more/1.png", "b/1.png"], "found more, train in 'a'"),
         (
             ["train/a/1.png", "train/b/1.png", "test/c/1.png", "test/d/1.png"],
             "found c and d in 'test', and a and b",

@@ -23,11 +23,10 @@ from .apply import augment, augment_with_masks
 from .colour import adjust_colour
 from .geometry import PixelMove, Warp, draw_move
 from .mixing import cut_out, mix_examples
-from .views import View, check_views, list_views, map_views
+from .views import check_views, map_views
 
 __all__ = [
     "PixelMove",
-    "View",
     "Warp",
     "adjust_colour",
     "augment",
@@ -35,7 +34,6 @@ __all__ = [
     "check_views",
     "cut_out",
     "draw_move",
-    "list_views",
     "map_views",
     "mix_examples",
 ]

@@ -58,7 +58,14 @@ def adjust_colour(images, run):
         factors, bias = ((brightness * contrast)[:, None, None, None], bias[:, None, None, None])
         changed = changed * factors + bias
     if is_colour and any(getattr(options, name) for name in _COLOUR_OPTIONS):
-        changed = map_channels(changed, _draw_chroma_map(images, run))
+        factor = _draw_factors("saturation", images, run)
+        if options.grey:
+            is_grey = run.uniform("augment/grey", [tf.shape(images)[0]]) < options.grey
+            factor = tf.where(is_grey, tf.zeros_like(factor), factor)
+        limit = 2 * math.pi * options.hue
+        angle = run.uniform("augment/hue", [tf.shape(images)[0]], minval=-limit, maxval=limit)
+        maps = chroma_map(factor * tf.cos(angle), factor * tf.sin(angle))
+        changed = map_channels(changed, maps)
     return images if changed is images else tf.clip_by_value(changed, 0.0, 1.0)
 
 
@@ -87,17 +94,6 @@ def map_channels(images, maps):
     height, width, channels = images.shape.as_list()[1:]
     pixels = tf.reshape(images, [-1, height * width, channels])
     return same_shape(tf.reshape(tf.matmul(pixels, maps), tf.shape(images)), images)
-
-
-def _draw_chroma_map(images, run):
-    options, shape = run.options, [tf.shape(images)[0]]
-    factor = _draw_factors("saturation", images, run)
-    if options.grey:
-        is_grey = run.uniform("augment/grey", shape) < options.grey
-        factor = tf.where(is_grey, tf.zeros_like(factor), factor)
-    limit = 2 * math.pi * options.hue
-    angle = run.uniform("augment/hue", shape, minval=-limit, maxval=limit)
-    return chroma_map(factor * tf.cos(angle), factor * tf.sin(angle))
 
 
 def _draw_factors(name: str, images, run):

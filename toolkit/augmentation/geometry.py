@@ -68,16 +68,11 @@ class Warp(NamedTuple):
 
 
 class LinearMap(NamedTuple):
-    """A linear map of positions about the centre of each image, with an offset.
+    """A linear map of positions about the centre of each image, with an offset; all float32 [N]."""
 
-    Attributes:
-        matrix: float32 [N] each, ((row from row, row from column), (column from row, column from
-            column)).
-        offset: float32 [N] each, in pixels: (row, column).
-    """
-
+    # ((row from row, row from column), (column from row, column from column))
     matrix: Tuple[Tuple[Any, Any], Tuple[Any, Any]]
-    offset: Tuple[Any, Any]
+    offset: Tuple[Any, Any]  # in pixels: (row, column)
 
     def after(self, first: LinearMap) -> LinearMap:
         """The map that applies `first` to a position, and then this one."""
@@ -105,10 +100,8 @@ def _spread(values):
 def draw_move(images, run, further: Optional[LinearMap] = None):
     """The random move of each image that the options name: a `PixelMove`, a `Warp`, or None.
 
-    Args:
-        images: [N, H, W, C]; only their shape counts.
-        run: the run, with `AugmentationOptions`.
-        further: a map of positions to apply after the others, as RandAugment draws it; or None.
+    Of the images [N, H, W, C] only the shape counts. A further map of positions is applied after
+    the others, as RandAugment draws it.
     """
     options = run.options
     if options.rotate or options.zoom or options.elastic or further is not None:
@@ -120,7 +113,7 @@ def draw_move(images, run, further: Optional[LinearMap] = None):
 
 def _draw_pixel_move(images, run) -> PixelMove:
     height, width = images.shape.as_list()[1:3]
-    offsets = _draw_all_offsets(images, run)
+    offsets = draw_offsets(images, run)
     mirrors = _draw_mirrors(images, run)
     sides = []
     for axis, size in enumerate((height, width)):
@@ -140,13 +133,13 @@ def _draw_warp(images, run, further: Optional[LinearMap]) -> Warp:
     limit = np.radians(options.rotate)
     angles = run.uniform("augment/rotate", [count], minval=-limit, maxval=limit)
     zooms = 1.0 + run.uniform("augment/zoom", [count], minval=-options.zoom, maxval=options.zoom)
-    offsets = _draw_all_offsets(images, run)
+    offsets = draw_offsets(images, run)
     offsets = None if offsets is None else tf.cast(offsets, tf.float32)
     rows, columns = affine_positions(angles, zooms, height, width, offsets)
     if options.elastic:
-        knots = elastic_grid(height, width)
-        noise = run.normal("augment/elastic", [2, count] + list(knots))
-        noise = tf.reshape(options.elastic * noise, [-1] + list(knots))  # [2N, h, w]
+        knots = list(elastic_grid(height, width)[:2])
+        noise = run.normal("augment/elastic", [2, count] + knots)
+        noise = tf.reshape(options.elastic * noise, [-1] + knots)  # [2N, h, w]
         fields = tf.split(elastic_field(noise, height, width), 2)  # [N, H, W] each
         rows, columns = rows + fields[0], columns + fields[1]
     down, right = _draw_mirrors(images, run)
@@ -162,25 +155,21 @@ def _draw_warp(images, run, further: Optional[LinearMap]) -> Warp:
 # ----------------------------------------------------------------------------------- shift and crop
 
 
-def _draw_all_offsets(images, run):
-    """The offsets of shift and crop together, int32 [N, 2]; None if both are off."""
-    offsets = [draw_offsets(images, run)] if run.options.shift else []
+def draw_offsets(images, run):
+    """The offsets (row, column) of shift and crop together, int32 [N, 2]; None if both are off."""
+    shape, limit, offsets = [tf.shape(images)[0], 2], run.options.shift, None
+    if limit:  # uniform in [-shift, shift]
+        places = run.uniform("augment/shift", shape, minval=-limit, maxval=limit + 1.0)
+        # Rounding can return the upper bound itself.
+        offsets = tf.cast(tf.minimum(tf.floor(places), limit), tf.int32)
     if run.options.crop:  # a place in the padded image, uniform in [-padding, padding]
         sides = images.shape.as_list()[1:3]
         paddings = tf.constant([crop_padding(size, run.options.crop) for size in sides])
         choices = tf.cast(2 * paddings + 1, tf.float32)  # [2]
-        places = tf.floor(run.uniform("augment/crop", [tf.shape(images)[0], 2]) * choices)
-        offsets.append(tf.cast(tf.minimum(places, choices - 1.0), tf.int32) - paddings)
-    return sum(offsets[1:], offsets[0]) if offsets else None
-
-
-def draw_offsets(images, run):
-    """Integer offsets (row, column), int32 [N, 2], uniform in [-shift, shift]."""
-    limit = run.options.shift
-    shape = [tf.shape(images)[0], 2]
-    offsets = run.uniform("augment/shift", shape, minval=-limit, maxval=limit + 1.0)
-    # Rounding can return the upper bound itself.
-    return tf.cast(tf.minimum(tf.floor(offsets), limit), tf.int32)
+        places = tf.floor(run.uniform("augment/crop", shape) * choices)
+        crops = tf.cast(tf.minimum(places, choices - 1.0), tf.int32) - paddings
+        offsets = crops if offsets is None else offsets + crops
+    return offsets
 
 
 def crop_padding(size: int, share: float) -> int:
@@ -223,16 +212,14 @@ def _draw_mirrors(images, run):
 
 
 def affine_positions(angles, zooms, height, width, offsets=None):
-    """The positions that rotate and enlarge images about their centres.
+    """The positions that rotate and enlarge images about their centres: rows and columns, float32
+    [N, H, W] each.
 
     Args:
         angles: float32 [N], in radians.
         zooms: float32 [N], factors; above 1 enlarges.
         height, width: of the images, in pixels.
         offsets: float32 [N, 2], pixels to read further down and right, or None.
-
-    Returns:
-        Rows and columns, float32 [N, H, W] each.
     """
     row = tf.constant(np.arange(height) - (height - 1) / 2, tf.float32)  # [H]
     column = tf.constant(np.arange(width) - (width - 1) / 2, tf.float32)  # [W]
@@ -245,15 +232,13 @@ def affine_positions(angles, zooms, height, width, offsets=None):
     return rows, columns
 
 
-def elastic_spacing(height, width):
-    """Pixels between the knots of the elastic field, such that strokes bend and do not tear."""
-    return max(height, width) / 7.0
-
-
 def elastic_grid(height, width):
-    """The number of knots (rows, columns), including one outside of each border."""
-    spacing = elastic_spacing(height, width)
-    return tuple(int(np.ceil((size - 1) / spacing)) + 3 for size in (height, width))
+    """The number of knots (rows, columns), including one outside of each border, and the pixels
+    between them, such that strokes bend and do not tear.
+    """
+    spacing = max(height, width) / 7.0
+    rows, columns = (int(np.ceil((size - 1) / spacing)) + 3 for size in (height, width))
+    return rows, columns, spacing
 
 
 def smoothing_matrix(size, knots, spacing):
@@ -269,13 +254,12 @@ def elastic_field(noise, height, width):
 
     Each pixel's value is standard normal as well, since the squares of its weights sum to 1.
     """
-    spacing = elastic_spacing(height, width)
-    knots = elastic_grid(height, width)
-    left = tf.constant(smoothing_matrix(height, knots[0], spacing))  # [H, h]
-    right = tf.constant(smoothing_matrix(width, knots[1], spacing).T)  # [w, W]
+    rows, columns, spacing = elastic_grid(height, width)
+    left = tf.constant(smoothing_matrix(height, rows, spacing))  # [H, h]
+    right = tf.constant(smoothing_matrix(width, columns, spacing).T)  # [w, W]
     # With the rows first, each of the two sides is one matrix product.
-    noise = tf.reshape(tf.transpose(noise, [1, 0, 2]), [-1, knots[1]])  # [h * N, w]
-    field = tf.reshape(tf.matmul(noise, right), [knots[0], -1])  # [h, N * W]
+    noise = tf.reshape(tf.transpose(noise, [1, 0, 2]), [-1, columns])  # [h * N, w]
+    field = tf.reshape(tf.matmul(noise, right), [rows, -1])  # [h, N * W]
     field = tf.reshape(tf.matmul(left, field), [height, -1, width])  # [H, N, W]
     return tf.transpose(field, [1, 0, 2])
 

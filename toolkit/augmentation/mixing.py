@@ -9,8 +9,6 @@ Legend: N examples in a batch, H W height and width, C channels, K classes.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from ..compat import tf
@@ -29,42 +27,31 @@ def cut_out(images, run, share: float):
         share: height and width of the box as a share of the image's, in [0, 1]. Its centre is any
             pixel, so a part of the box may lie outside.
     """
-    height, width = images.shape.as_list()[1:3]
-    count = tf.shape(images)[0]
-    down, right = (tf.fill([count], float(round(share * side))) for side in (height, width))
-    box = Box.around(run.uniform("augment/cutout", [count, 2]), down, right, height, width)
+    count, sides = tf.shape(images)[0], images.shape.as_list()[1:3]
+    sizes = [tf.fill([count], float(round(share * side))) for side in sides]
+    box = Box(run.uniform("augment/cutout", [count, 2]), sizes, sides)
     mean = tf.reduce_mean(images, axis=[1, 2], keepdims=True)  # [N, 1, 1, C]
     return box.fill(images, mean + tf.zeros_like(images))
 
 
-class Box(NamedTuple):
+class Box:
     """A box in each image of a batch, clipped to the image.
 
+    Args:
+        centres: float32 [N, 2] in [0, 1), shares of height and width.
+        sizes: float32 [N] each, the heights and the widths of the boxes, whole numbers of pixels.
+        sides: height and width of the images, in pixels.
+
     Attributes:
-        rows: bool [N, H], which rows it has.
-        columns: bool [N, W].
+        rows, columns: which ones it has, bool [N, H] and [N, W].
+        area: its share of the image, float32 [N].
     """
 
-    rows: Any
-    columns: Any
-
-    @classmethod
-    def around(cls, centres, box_heights, box_widths, height: int, width: int) -> Box:
-        """The box around a centre.
-
-        Args:
-            centres: float32 [N, 2] in [0, 1), shares of height and width.
-            box_heights, box_widths: float32 [N], whole numbers of pixels.
-            height, width: of the images, in pixels.
-        """
-        rows = _on_side(centres[:, 0], box_heights, height)
-        return cls(rows, _on_side(centres[:, 1], box_widths, width))
-
-    @property
-    def area(self):
-        """float32 [N]: its share of the image."""
-        shares = [tf.reduce_mean(tf.cast(side, tf.float32), axis=1) for side in self]
-        return shares[0] * shares[1]
+    def __init__(self, centres, sizes, sides):
+        both = [_on_side(centres[:, axis], sizes[axis], sides[axis]) for axis in (0, 1)]
+        self.rows, self.columns = both
+        down, right = (tf.reduce_mean(tf.cast(side, tf.float32), axis=1) for side in both)
+        self.area = down * right
 
     def fill(self, images, filling):
         """The images with the pixels of another batch in the box, both [N, H, W, C]."""
@@ -107,35 +94,23 @@ def mix_examples(features, targets, run, mixup: float = 0.0, cutmix: float = 0.0
             f"{features.shape.as_list()[1:]}.",
             hint="Set mixup instead of cutmix.",
         )
-    share = draw_mixup(features, run, mixup) if mixup else 1.0
+    count, share = tf.shape(features)[0], 1.0
+    if mixup:
+        share = beta(run.uniform("augment/mixup", [count]), mixup)
+        share = tf.maximum(share, 1.0 - share)  # each example retains at least a half
     if not cutmix:
         return (mix(features, share), mix(targets, share)) if mixup else (features, targets)
-    box = draw_cutmix(features, run, cutmix)
+    # The area of a box is a share 1 - s of the image, s from Beta(a, a), as far as it lies inside.
+    side = tf.sqrt(1.0 - beta(run.uniform("augment/cutmix", [count]), cutmix))
+    sides = features.shape.as_list()[1:3]
+    centres = run.uniform("augment/cutmix_centre", [count, 2])
+    box = Box(centres, [tf.floor(side * size) for size in sides], sides)
     images, kept = box.fill(features, partners(features)), 1.0 - box.area
     if mixup:  # of a half of the examples
-        is_cut = run.uniform("augment/mix_choice", [tf.shape(features)[0]]) < 0.5
+        is_cut = run.uniform("augment/mix_choice", [count]) < 0.5
         images = tf.where(is_cut, images, mix(features, share))
         kept = tf.where(is_cut, kept, share)
     return same_shape(images, features), mix(targets, kept)
-
-
-def draw_mixup(features, run, alpha: float):
-    """float32 [N] in [0.5, 1]: the share of itself that each example retains."""
-    share = beta(run.uniform("augment/mixup", [tf.shape(features)[0]]), alpha)
-    return tf.maximum(share, 1.0 - share)
-
-
-def draw_cutmix(images, run, alpha: float) -> Box:
-    """The box of each image that its partner fills.
-
-    Its area is a share 1 - s of the image, s from Beta(a, a), as far as it lies inside.
-    """
-    height, width = images.shape.as_list()[1:3]
-    count = tf.shape(images)[0]
-    share = beta(run.uniform("augment/cutmix", [count]), alpha)
-    side = tf.sqrt(1.0 - share)  # as a share of height and width
-    centres = run.uniform("augment/cutmix_centre", [count, 2])
-    return Box.around(centres, tf.floor(side * height), tf.floor(side * width), height, width)
 
 
 def partners(values):

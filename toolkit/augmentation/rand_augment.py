@@ -38,15 +38,10 @@ OPERATIONS = (
 
 
 class Layer(NamedTuple):
-    """One operation for each image.
+    """One operation for each image."""
 
-    Attributes:
-        choices: int32 [N], indices of OPERATIONS.
-        signs: float32 [N], -1 or 1.
-    """
-
-    choices: Any
-    signs: Any
+    choices: Any  # int32 [N], indices of OPERATIONS
+    signs: Any  # float32 [N], -1 or 1
 
     def has(self, operation: str):
         """bool [N]: which images get the operation."""

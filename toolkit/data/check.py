@@ -13,20 +13,15 @@ from ..errors import DataError, UsageError
 from .examples import Dataset, Split, iterate_slices
 from .files.cache import translate_read_errors
 from .held_out import content_keys
-from .images.folder import list_images
-from .images.image_files import corrupt_images
-from .images.pairs import list_pairs
+from .images.folder import list_image_files
+from .images.image_files import corrupt_images, name_files
 from .sources import open_data, resolve_path
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key
 
 
 def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[Dataset]]:
-    """Open and check the data that a `--data` value names.
-
-    Args:
-        value: a source, for example "mnist5k" or "npz:FILE".
-        settings: further arguments of `open_data`.
+    """Open and check the data that a `--data` value names, with the arguments of `open_data`.
 
     Returns:
         report: that of `check_data`. If image files are damaged, "ok" is False and "corrupt" lists
@@ -42,24 +37,19 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
             dataset = open_data(value, **settings)
             return check_data(dataset, value), dataset
         except DataError:
-            folder, paths = resolve_path(value), []
-            if value.startswith("images:") and os.path.isdir(folder):
-                paths = [path for each in list_images(folder).values() for path in each.paths]
-            elif value.startswith("pairs:") and os.path.isdir(folder):
-                pairs = list_pairs(folder).values()
-                paths = [path for each in pairs for side in each.paths for path in side]
-            corrupt = corrupt_images(folder, paths)
-            if not corrupt:
+            folder = resolve_path(value)
+            if not (value.startswith(("images:", "pairs:")) and os.path.isdir(folder)):
                 raise
+            faults = corrupt_images(list_image_files(folder))
+            if not faults:
+                raise
+            names = name_files(folder, list(faults))
+            corrupt = [{"file": name, "reason": faults[path]} for name, path in zip(names, faults)]
             return {"data": value, "ok": False, "corrupt": corrupt}, None
 
 
 def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
-    """Check every example of a data set.
-
-    Args:
-        dataset: the data set.
-        value: the `--data` value, for the report and error messages.
+    """Check every example of a data set, of a `--data` value.
 
     Returns:
         A report of JSON values: "shape" and "dtype" of the only features, "components" by flat key

@@ -75,55 +75,48 @@ def hold_out(
     if not (needs_test or needs_validation):
         return result
     train = splits["train"]
-    name, parts = "", None
+
+    def choose() -> np.ndarray:  # the part of each training example, a value of _PARTS: uint8 [N]
+        keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
+        parts = np.zeros(len(train), np.uint8)
+        if needs_test:
+            parts[_test_mask(keys, train.class_labels, shares)] = _PARTS["test"]
+        if needs_validation:
+            rest = np.flatnonzero(parts == _PARTS["train"])
+            labels = None if train.class_labels is None else train.class_labels[rest]
+            groups = _Groups(keys[rest], labels)
+            is_held_out = share_mask(groups, shares.validation, shares.seed)
+            parts[rest[is_held_out]] = _PARTS["validation"]
+        return parts
+
     if index is not None and digests is None and train.nbytes >= _LARGE:
         # All that decides which examples are held out.
         facts = (_VERSION, shares, sorted(splits), len(train), train.components, tuple(files))
         digest = hashlib.sha256(repr(facts).encode("utf-8"))
         if train.class_labels is not None:
             digest.update(np.ascontiguousarray(train.class_labels).data)
-        name = "parts-" + digest.hexdigest()[:32]
-        parts = index.load(name)
-    if parts is None or parts.dtype != np.uint8 or parts.shape != (len(train),):
-        parts = _choose_parts(train, shares, digests, needs_test, needs_validation)
-        if index and name:
-            index.save(name, parts)
+        parts = index.remember("parts-" + digest.hexdigest()[:32], choose)
+    else:
+        parts = choose()
     for name, part in _PARTS.items():
         if part == 0 or (parts == part).any():
             result[name] = train.subset(parts == part)
     return {name: split for name, split in result.items() if len(split)}
 
 
-def _choose_parts(
-    train: Split,
-    shares: Shares,
-    digests: Union[None, Sequence[str], np.ndarray],
-    needs_test: bool,
-    needs_validation: bool,
-) -> np.ndarray:
-    """The part of each training example, a value of _PARTS: uint8 [N]."""
-    keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
-    parts = np.zeros(len(train), np.uint8)
-    if needs_test:
-        groups = _Groups.of(keys, train.class_labels)
-        if not shares.folds:
-            is_test = share_mask(groups, shares.test, shares.seed)
-        elif shares.folds <= len(groups.sizes):  # the groups of a class are dealt out in turn
-            is_fold = np.arange(len(groups.sizes)) % shares.folds == shares.fold
-            is_test = is_fold[groups.members]
-        else:
-            raise UsageError(
-                f"The data has {len(groups.sizes)} different examples, which cannot be divided "
-                f"into {shares.folds} folds.",
-                hint="Set a smaller --folds.",
-            )
-        parts[is_test] = _PARTS["test"]
-    if needs_validation:
-        rest = np.flatnonzero(parts == _PARTS["train"])
-        labels = None if train.class_labels is None else train.class_labels[rest]
-        is_held_out = share_mask(_Groups.of(keys[rest], labels), shares.validation, shares.seed)
-        parts[rest[is_held_out]] = _PARTS["validation"]
-    return parts
+def _test_mask(keys: np.ndarray, labels: Optional[np.ndarray], shares: Shares) -> np.ndarray:
+    """Whether each example is of the test split, bool [N]."""
+    groups = _Groups(keys, labels)
+    if not shares.folds:
+        return share_mask(groups, shares.test, shares.seed)
+    if shares.folds > len(groups.sizes):
+        raise UsageError(
+            f"The data has {len(groups.sizes)} different examples, which cannot be divided "
+            f"into {shares.folds} folds.",
+            hint="Set a smaller --folds.",
+        )
+    is_fold = np.arange(len(groups.sizes)) % shares.folds == shares.fold
+    return is_fold[groups.members]  # the groups of a class are dealt out in turn
 
 
 def _check(splits: Dict[str, Split], shares: Shares) -> None:
@@ -132,11 +125,9 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
             f"Both --folds {shares.folds} and --test-share {shares.test} choose the test split.",
             hint="Set one of them.",
         )
-    for name, option, value in (
-        ("validation", "validation-share", shares.validation),
-        ("test", "test-share", shares.test),
-        ("test", "folds", shares.folds),
-    ):
+    options = {"validation-share": shares.validation, "test-share": shares.test}
+    for option, value in {**options, "folds": shares.folds}.items():
+        name = "validation" if option == "validation-share" else "test"
         if name in splits and value not in (0, getattr(DEFAULT_SHARES, name)):
             raise UsageError(
                 f"The data has a split '{name}' of its own, so --{option} {value} has no effect.",
@@ -152,16 +143,16 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
 # ---------------------------------------------------------------------------------------- examples
 
 
-class _Groups(NamedTuple):
-    """Groups of equal examples, sorted by class and then by key."""
+class _Groups:
+    """Groups of examples with equal keys, sorted by class and then by key.
 
-    sizes: np.ndarray  # examples of each group, int64 [G]
-    classes: np.ndarray  # of each group, int64 [G], in [0, K)
-    members: np.ndarray  # the group of each example, int64 [N]
+    Attributes:
+        sizes: examples of each group, int64 [G].
+        classes: of each group the smallest label, int64 [G], in [0, K).
+        members: the group of each example, int64 [N].
+    """
 
-    @classmethod
-    def of(cls, keys: np.ndarray, labels: Optional[np.ndarray]) -> _Groups:
-        """The groups of examples with equal keys. The class of a group is its smallest label."""
+    def __init__(self, keys: np.ndarray, labels: Optional[np.ndarray]):
         _, members, sizes = np.unique(keys, return_inverse=True, return_counts=True)
         members = members.reshape(-1)
         classes = np.zeros(len(sizes), np.int64)
@@ -171,7 +162,7 @@ class _Groups(NamedTuple):
         order = np.argsort(classes, kind="mergesort")  # stable
         ranks = np.empty(len(order), int)
         ranks[order] = np.arange(len(order))
-        return cls(sizes[order], classes[order], ranks[members])
+        self.sizes, self.classes, self.members = sizes[order], classes[order], ranks[members]
 
 
 def content_keys(split: Split, seed: int = 0) -> np.ndarray:
@@ -195,11 +186,10 @@ def _hash(contents: Iterable[Any], seed: int) -> np.ndarray:
 
 
 def share_mask(groups: _Groups, share: float, seed: int = 0) -> np.ndarray:
-    """Whether each example is in a share, bool [N].
+    """Whether each example is in a share of the whole, to one example: bool [N].
 
-    The share is that of the whole, to one example, and as near as possible to that of each class,
-    unless equal examples or small classes prevent it. At least one example of each class stays
-    outside.
+    It is as near as possible to that of each class, unless equal examples or small classes prevent
+    it. At least one example of each class stays outside.
     """
     totals = np.bincount(groups.classes, weights=groups.sizes).astype(np.int64)  # [K]
     exact = totals * share

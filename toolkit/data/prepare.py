@@ -56,14 +56,9 @@ class ExampleConverter:
         self._raw: Dict[str, Any] = {}  # flat key -> dtype, rank and sizes that match the form
 
     def convert(self, example: Example, position: int) -> Dict[str, np.ndarray]:
-        """Convert one example.
+        """Convert an example, as stored: flat key -> array. The position is for error messages.
 
-        Args:
-            example: features and label, as stored.
-            position: the number of the example in the split, for error messages.
-
-        Returns:
-            Flat key -> array; sequences are not padded and have no lengths.
+        Sequences are not padded and have no lengths.
         """
         answer = _call_hook("convert", self._convert, example, position)
         if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
@@ -114,10 +109,8 @@ class ExampleConverter:
 
     def convert_all(self, hook: Optional[Filter] = None) -> Iterator[Dict[str, np.ndarray]]:
         """Convert the examples of the split that a filter keeps, one by one."""
-        kept, positions = filter_split(self._split, hook)
-        return map(
-            self.convert, iterate(kept), range(len(kept)) if positions is None else positions
-        )
+        for position, example in _iterate_kept(self._split, hook):
+            yield self.convert(example, position)
 
     def join(self, examples: Sequence[Mapping[str, np.ndarray]]) -> Split:
         """The split of converted examples, one or more."""
@@ -142,9 +135,7 @@ def _describe(form: Mapping[str, Component]) -> str:
 
 
 def prepare(split: Split, hooks: ExampleHooks) -> Split:
-    """The examples that `filter` keeps, as `convert` returns them.
-
-    The result is in memory if there is a `convert` hook.
+    """The examples that `filter` keeps, as `convert` returns them: in memory, if there is one.
 
     Raises:
         ToolkitError: a hook fails or returns something invalid; the message names it.
@@ -163,9 +154,15 @@ def filter_split(split: Split, filter: Optional[Filter]) -> Tuple[Split, Optiona
     """
     if filter is None:
         return split, None
-    mask = np.zeros(len(split), bool)
+    positions = np.array([position for position, _ in _iterate_kept(split, filter)], np.int64)
+    return split.subset(positions), positions
+
+
+def _iterate_kept(split: Split, filter: Optional[Filter]) -> Iterator[Tuple[int, Example]]:
+    """Position and example of each that a filter keeps. Raises a DataError if there are none."""
+    is_empty = True
     for position, example in enumerate(iterate(split)):
-        answer = _call_hook("filter", filter, example, position)
+        answer = True if filter is None else _call_hook("filter", filter, example, position)
         if not isinstance(answer, (bool, np.bool_)):
             text = str(answer) if np.ndim(answer) == 0 else f"an array {list(np.shape(answer))}"
             raise ToolkitError(
@@ -173,30 +170,25 @@ def filter_split(split: Split, filter: Optional[Filter]) -> Tuple[Split, Optiona
                 f"{place_of(filter)}.",
                 hint="Return a bool.",
             )
-        mask[position] = answer
-    if not mask.any():
-        raise _empty_filter_error(split, filter)
-    return split.subset(mask), np.flatnonzero(mask)
+        if answer:
+            is_empty = False
+            yield position, example
+    if is_empty:
+        raise DataError(
+            f"The hook 'filter' kept none of {len(split)} examples{place_of(filter)}.",
+            hint="Return True for the examples to keep.",
+        )
 
 
 def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
-    """The spec of the examples as the model sees them, found by converting the first one.
-
-    Args:
-        spec: of the examples as stored.
-        split: the examples, as stored.
-        hooks: `filter` and `convert`.
-    """
+    """The spec of the examples as the model sees them, from that as stored and the first one."""
     if hooks.convert is None:
         return spec
-    for position, example in enumerate(iterate(split)):
-        if hooks.filter is None or _call_hook("filter", hooks.filter, example, position):
-            converter = ExampleConverter(hooks, split)
-            only = converter.join([converter.convert(example, position)])
-            converted = describe(only)
-            has_class = only.class_labels is not None and spec.num_classes
-            return with_classes(converted, spec.class_names) if has_class else converted
-    raise _empty_filter_error(split, hooks.filter)
+    converter = ExampleConverter(hooks, split)
+    only = converter.join([next(converter.convert_all(hooks.filter))])
+    converted = describe(only)
+    has_class = only.class_labels is not None and spec.num_classes
+    return with_classes(converted, spec.class_names) if has_class else converted
 
 
 def iterate(split: Split) -> Iterator[Example]:
@@ -209,12 +201,7 @@ def iterate(split: Split) -> Iterator[Example]:
 
 
 def unbatch(split: Split, flat: Mapping[str, np.ndarray]) -> Iterator[Example]:
-    """The examples of a batch of a split, as the hooks get them.
-
-    Args:
-        split: from which they were read.
-        flat: flat key -> [n, ...].
-    """
+    """The examples of a batch of a split, flat key -> [n, ...], as the hooks get them."""
     arrays, components = dict(flat), split.components
     lengths = {key: arrays.pop(key + LENGTH) for key in flat if components[key].is_sequence}
     is_class = split.class_labels is not None
@@ -247,10 +234,3 @@ def _call_hook(name: str, hook: Callable, example: Example, position: int) -> An
 def place_of(hook: Any) -> str:
     """` (hook 'filter' of plugin NAME, file:line)` of a hook of a plugin; "" for a function."""
     return getattr(hook, "place", "")
-
-
-def _empty_filter_error(split: Split, filter: Optional[Filter]) -> DataError:
-    return DataError(
-        f"The hook 'filter' kept none of {len(split)} examples{place_of(filter)}.",
-        hint="Return True for the examples to keep.",
-    )

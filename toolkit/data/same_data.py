@@ -31,12 +31,7 @@ RESUME_HINT = (
 
 
 def check_same_classes(record: Mapping[str, Any], dataset: Dataset) -> None:
-    """Raise a DataError if the data has other classes, which no model of the run can learn.
-
-    Args:
-        record: of the data, in the manifest of the run.
-        dataset: the data now.
-    """
+    """Raise a DataError if the data has other classes than its record in the manifest of a run."""
     before, now = tuple(record["stored"].get("class_names", ())), tuple(dataset.spec.class_names)
     if before != now:
         past, present = (join_names(names, 20) or "none" for names in (before, now))
@@ -58,11 +53,7 @@ def check_same_data(
 ) -> None:
     """Raise a DataError that names the file, or the split, that is not the run's.
 
-    Args:
-        record: of the data, in the manifest of the run.
-        dataset: the data now.
-        hash_list: the path of the run's list of hashes, which may be missing.
-        hint: what to do.
+    The record is that of the data in the manifest of the run, whose list of hashes may be missing.
     """
     if record["sha256"] and summarize(record["sha256"]) != summarize(dataset.sha256):
         expected, actual, names = record["sha256"], dataset.sha256, read_list(hash_list)
@@ -86,12 +77,8 @@ def check_same_data(
 
 
 def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str) -> None:
-    """Raise a DataError that names the first component that a model cannot be fed.
-
-    Args:
-        components: of the data, by flat key; others than the model's are not used.
-        spec: of the data that the model was trained on.
-        subject: what the data is, as it begins the message: "The split".
+    """Raise a DataError that names the first component, by flat key, that a model of the spec
+    cannot be fed. It begins with the subject: "The split". Others than the model's are not used.
     """
     if spec.labels is not None and not any(key.startswith(LABELS) for key in components):
         raise DataError(
@@ -99,30 +86,22 @@ def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str)
             hint="Give --data with labels.",
         )
     for key, expected in spec.flat.items():
-        actual = components.get(key)
+        actual, noun = components.get(key), describe_key(key)
         if actual is None:
-            raise DataError(
-                f"{subject} has {', '.join(sorted(components))}, the model was trained on "
-                f"{', '.join(sorted(spec.flat))}.",
-                hint=f"Choose other data: with {describe_key(key)}.",
-            )
-        if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
-            noun = "examples" if key == FEATURES else describe_key(key)
-            raise DataError(
-                f"{subject} has {noun} {_describe(actual)}, the model was trained on "
-                f"{_describe(expected)}.",
-                hint="Choose other data, or resize images with --image-size when training.",
-            )
-        if actual.num_classes > expected.num_classes > 0:
-            raise DataError(
-                f"{subject} has {describe_key(key)} of {actual.num_classes} classes, the model was "
-                f"trained on {expected.num_classes}.",
-                hint="Choose other data: with the classes of the model.",
-            )
-
-
-def _describe(component: Component) -> str:
-    return f"{describe_shape(component.shape)} {component.dtype}"
+            found, wanted = (", ".join(sorted(each)) for each in (components, spec.flat))
+            hint = f"Choose other data: with {noun}."
+        elif (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+            noun = "examples" if key == FEATURES else noun
+            found, wanted = (f"{describe_shape(c.shape)} {c.dtype}" for c in (actual, expected))
+            found = f"{noun} {found}"
+            hint = "Choose other data, or resize images with --image-size when training."
+        elif actual.num_classes > expected.num_classes > 0:
+            found, wanted = f"{noun} of {actual.num_classes} classes", str(expected.num_classes)
+            hint = "Choose other data: with the classes of the model."
+        else:
+            continue
+        message = f"{subject} has {found}, the model was trained on {wanted}."
+        raise DataError(message, hint=hint)
 
 
 def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:

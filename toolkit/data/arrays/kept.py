@@ -63,11 +63,7 @@ def keep_arrays(data: Any) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     name = digest.hexdigest()[:16]
-
-    def build(folder: str) -> None:
-        np.savez(os.path.join(folder, _FILE), **arrays)  # type: ignore[arg-type]
-
-    open_entry(GROUP, name, build)
+    open_entry(GROUP, name, lambda folder: np.savez(f"{folder}/{_FILE}", **arrays))  # type: ignore
     return PREFIX + name
 
 

@@ -41,11 +41,7 @@ Keys = Mapping[str, str]  # the key of an array by the name of the component; ""
 
 
 def open_npz(settings: Settings) -> Dataset:
-    """Open an .npz file as a data set; either all splits have labels or none has.
-
-    Raises:
-        DataError: the file cannot be used.
-    """
+    """Open an .npz file as a data set; either all splits have labels or none has."""
     path, index = settings.path, settings.files
     with _open(path) as file:
         pairs = _find_keys(path, file.files)
@@ -64,15 +60,9 @@ def open_npz(settings: Settings) -> Dataset:
 def make_splits(
     source: str, arrays: Mapping[str, np.ndarray], label_kind: str = "auto"
 ) -> Tuple[Dict[str, Split], List[str]]:
-    """The splits of arrays, and sentences on what their labels are.
-
-    Args:
-        source: of the arrays, for error messages.
-        arrays: by the names of an .npz file.
-        label_kind: "class", "value", or "auto" for what the types of the labels say.
-
-    Raises:
-        DataError: the arrays are no examples.
+    """The splits of arrays by the names of an .npz file, and sentences on what their labels are:
+    "class", "value", or with "auto" what their types say. Raises a DataError that names the source
+    if the arrays are no examples.
     """
     pairs = _find_keys(source, list(arrays))
     labels: Dict[str, Dict[str, Column]] = {}  # by split, and by name of the component
@@ -93,11 +83,9 @@ def make_splits(
 
 def _make_split(source: str, features: Dict[str, np.ndarray], labels: Dict[str, Column]) -> Split:
     """The split of features and labels, both by the name of the component."""
-    for array in features.values():
-        if not array.shape or not len(array):
-            raise DataError(
-                f"{source}: expected one example or more, found none.", hint="Give examples."
-            )
+    if not all(array.shape and len(array) for array in features.values()):
+        message = f"{source}: expected one example or more, found none."
+        raise DataError(message, hint="Give examples.")
     numbers = {  # truth values are 0 and 1
         name: array.astype(np.float32) if array.dtype == np.bool_ else array
         for name, array in features.items()
@@ -192,17 +180,13 @@ def _number_texts(
 ) -> Tuple[Dict[str, np.ndarray], Tuple[str, ...]]:
     """Texts as class numbers, in the order of the texts, and the texts without spaces around."""
     if kind == VALUE:
-        raise DataError(
-            f"{path}: expected labels that are values, found texts.", hint="Save them as floats."
-        )
-    texts = {  # of no texts, older versions of numpy decode floats
-        split: np.char.strip(
-            np.char.decode(array, "utf-8", "replace").astype(str)
-            if array.dtype.kind == "S"
-            else array
-        )
-        for split, array in arrays.items()
-    }
+        message = f"{path}: expected labels that are values, found texts."
+        raise DataError(message, hint="Save them as floats.")
+    texts = {}
+    for split, array in arrays.items():
+        if array.dtype.kind == "S":  # of no texts, older versions of numpy decode floats
+            array = np.char.decode(array, "utf-8", "replace").astype(str)
+        texts[split] = np.char.strip(array)
     names = np.unique(np.concatenate([array.reshape(-1) for array in texts.values()]))
     numbers = {split: np.searchsorted(names, array) for split, array in texts.items()}
     return numbers, tuple(names.tolist())

@@ -32,10 +32,7 @@ class CacheEntry(NamedTuple):
 
 
 def cache_folder() -> str:
-    """The path of the cache folder, which may not exist yet.
-
-    It is the environment's TOOLKIT_CACHE, or else the user's cache folder.
-    """
+    """The environment's TOOLKIT_CACHE, or else the user's cache folder; it may not exist yet."""
     folder = os.environ.get("TOOLKIT_CACHE")
     if folder:
         return os.path.expanduser(folder)
@@ -47,38 +44,31 @@ def cache_folder() -> str:
 def list_entries(datasets: Mapping[str, Iterable[str]]) -> List[CacheEntry]:
     """What is in the cache, sorted by name. Files of anybody else in the folder are left out.
 
-    Args:
-        datasets: the names of the data sets that are downloaded, each with those of its files; a
-            folder without any of them is somebody else's.
-
-    Raises:
-        UsageError: the cache cannot be read.
+    `datasets` has the names of those that are downloaded, each with those of its files; a folder
+    without any of them is somebody else's. Raises a DataError if the cache cannot be read.
     """
-    root = cache_folder()
-    paths = [
-        name
-        for name, files in datasets.items()
-        if any(os.path.isfile(os.path.join(root, name, file)) for file in files)
-    ]
-    try:
-        for group in GROUPS:
-            folder = os.path.join(root, group)
-            if os.path.isdir(folder):
-                paths += [os.path.join(group, name) for name in os.listdir(folder)]
-    except OSError as error:
-        raise UsageError(f"The cache cannot be read: {error.filename}: {error.strerror}.") from None
-    entries = []
+    root, entries = cache_folder(), []
+    with translate_read_errors("The cache"):
+        paths = [
+            os.path.join(group, n) for group in GROUPS for n in _list(os.path.join(root, group))
+        ]
+        paths += [n for n, files in datasets.items() if {*files} & {*_list(os.path.join(root, n))}]
     for name in sorted(paths):
-        folder = os.path.join(root, name)
-        files = [os.path.join(base, file) for base, _, names in os.walk(folder) for file in names]
-        states = []
-        for path in [*files, folder]:
-            with contextlib.suppress(FileNotFoundError):  # another process removes it meanwhile
-                states.append(os.lstat(path))
-        if states and os.path.lexists(folder):
-            num_bytes = sum(state.st_size for state in states[:-1])
-            entries.append(CacheEntry(name, num_bytes, max(state.st_mtime for state in states)))
+        num_bytes, times = 0, []
+        for base, _, files in os.walk(os.path.join(root, name)):
+            for path in (base, *(os.path.join(base, file) for file in files)):
+                with contextlib.suppress(FileNotFoundError):  # another process removes it meanwhile
+                    state = os.lstat(path)
+                    num_bytes += 0 if path == base else state.st_size
+                    times.append(state.st_mtime)
+        if times:
+            entries.append(CacheEntry(name, num_bytes, max(times)))
     return entries
+
+
+def _list(folder: str) -> List[str]:
+    """The names in a folder, which may not exist."""
+    return os.listdir(folder) if os.path.isdir(folder) else []
 
 
 def remove_entries(
@@ -86,17 +76,12 @@ def remove_entries(
     names: Iterable[str],
     is_locked: Callable[[str], bool],
 ) -> Tuple[List[CacheEntry], List[CacheEntry]]:
-    """Remove entries of the cache.
+    """Remove entries of the cache by their names; that of a group, "decoded", removes all it holds.
 
-    Args:
-        entries: what is in the cache.
-        names: of the entries to remove, or of groups: "decoded" removes all that it holds.
-        is_locked: whether a process uses the folder at a path, which then stays: a run that trains
-            there, or a download.
+    A folder stays that a process has locked: a run that trains there, or a download.
 
     Returns:
-        removed: those that are no longer there.
-        in_use: those that stay.
+        The entries that are no longer there, and those that stay, in use.
 
     Raises:
         UsageError: there is no such entry; nothing is removed.

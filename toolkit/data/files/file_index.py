@@ -66,19 +66,14 @@ class FileIndex:
             self._forget()
 
     def digests(self, paths: Sequence[str]) -> List[str]:
-        """The SHA-256 of each file, hex digits.
-
-        Raises:
-            OSError: a file cannot be read.
-        """
+        """The SHA-256 of each file, hex digits. Raises an OSError if one cannot be read."""
         rows = self._rows(paths, lambda path: (sha256_of(path), *_NO_HEADER), needs_header=False)
         return [row[0] for row in rows]
 
     def describe_images(self, paths: Sequence[str]) -> Tuple[List[str], ImageHeader]:
         """The SHA-256 of each image file, hex digits, and the headers of all.
 
-        Raises:
-            DataError: a file is no image; the message names it.
+        Raises a DataError that names a file that is no image.
         """
 
         def read(path: str) -> Row:
@@ -89,21 +84,18 @@ class FileIndex:
         headers = np.array([row[1:] for row in rows], np.int64).reshape(-1, 5)
         return [row[0] for row in rows], ImageHeader(headers[:, :2], *(headers[:, 2:] == 1).T)
 
-    def load(self, name: str) -> Optional[np.ndarray]:
-        """An array that `save` stored under a name; None if there is none."""
+    def remember(self, name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
+        """An array that is a function of its name, which says what it depends on: computed once."""
         find = "SELECT content FROM arrays WHERE name = ?"
         row = self._use(lambda table: table.execute(find, [name]).fetchone())
-        with contextlib.suppress(ValueError, EOFError):
-            return row and np.load(io.BytesIO(row[0]), allow_pickle=False)
-        return None
-
-    def save(self, name: str, array: np.ndarray) -> None:
-        """Store an array, which is a function of the contents of the files and of its name."""
-        content = io.BytesIO()
+        if row is not None:
+            with contextlib.suppress(ValueError, EOFError):
+                return np.load(io.BytesIO(row[0]), allow_pickle=False)
+        array, content = compute(), io.BytesIO()
         np.save(content, array)
-        row = (name, content.getvalue())
         store = "INSERT OR REPLACE INTO arrays VALUES (?, ?)"
-        self._use(lambda table: table.execute(store, row), is_new=True)
+        self._use(lambda table: table.execute(store, [name, content.getvalue()]), is_new=True)
+        return array
 
     def _rows(self, paths: Sequence[str], read: Callable[[str], Row], needs_header: bool) -> Any:
         """The rows of files, in their order; `read` is called with the path of each new one."""
@@ -142,9 +134,7 @@ class FileIndex:
 
     def _use(self, action: Callable[[Any], Any], is_new: bool = False) -> Any:
         """What an action returns for the tables, in one transaction; None if they cannot be used.
-
-        `is_new` says whether to create them in the cache.
-        """
+        Only with `is_new` are they created."""
         if not self._path or not (is_new or os.path.exists(self._path)):
             return None
         with contextlib.suppress(OSError, sqlite3.Error):

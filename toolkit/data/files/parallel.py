@@ -17,12 +17,9 @@ _BATCH = 16  # items that a thread takes at once: passing around single ones tak
 def map_parallel(function: Callable[[Any], Any], items: Sequence[Any], text: str = "") -> List[Any]:
     """The results of a function for each item, in their order, computed in several threads.
 
-    An exception ends it: items that no thread has begun are left out.
-
-    Args:
-        function: it may not call `map_parallel`, whose threads would wait for each other.
-        items: its arguments.
-        text: says what is done, if that may take seconds; "" if it does not.
+    An exception ends it: items that no thread has begun are left out. The function may not call
+    `map_parallel`, whose threads would wait for each other. A text says what is done, if that may
+    take seconds.
     """
     batches = [items[start : start + _BATCH] for start in range(0, len(items), _BATCH)]
 

@@ -40,10 +40,8 @@ class Listing(NamedTuple):
 
 
 def open_images(settings: Settings) -> Dataset:
-    """Open a folder of images as a data set of uint8 [N, H, W, C].
-
-    Raises:
-        DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
+    """Open a folder of images as a data set of uint8 [N, H, W, C]. Raises a DataError for none, a
+    damaged one, images of several sizes, or an ambiguous folder.
     """
     folder = settings.path
     listings = list_images(folder)
@@ -82,15 +80,11 @@ def check_rest(root: str, paths: List[str]) -> List[str]:
 def list_images(folder: str) -> Dict[str, Listing]:
     """Split name -> its image files; always with "train".
 
-    Args:
-        folder: of images, of folders of classes, or of folders of splits.
-
-    Raises:
-        DataError: there are no images, or the folder can be understood in two ways.
+    Raises a DataError if there are no images, or the folder can be understood in two ways.
     """
     if not os.path.isdir(folder):
         raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
-    roots = _split_folders(folder) or {"train": folder}
+    roots = split_folders(folder) or {"train": folder}
     listings = {name: _list_split(root) for name, root in roots.items()}
     names = listings["train"].class_names
     for name, listing in listings.items():
@@ -104,7 +98,7 @@ def list_images(folder: str) -> Dict[str, Listing]:
     return listings
 
 
-def _split_folders(folder: str) -> Dict[str, str]:
+def split_folders(folder: str) -> Dict[str, str]:
     """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes."""
     roots: Dict[str, str] = {}
     classes = []

@@ -101,29 +101,18 @@ def read_image(source: Source, form: ImageForm, name: str = "") -> np.ndarray:
 
 
 class ImageHeader(NamedTuple):
-    """What the header of an image says; of M images, an array [M] of each value.
+    """What the header of an image says; of M images, an array [M] of each value."""
 
-    Attributes:
-        size: (width, height) in pixels, upright; int64 [M, 2] of many.
-        is_grey: whether the image is grey.
-        has_alpha: whether pixels can be transparent.
-        has_more_frames: whether frames or pages follow the first one, which alone is read.
-    """
-
-    size: Any
+    size: Any  # (width, height) in pixels, upright; int64 [M, 2] of many
     is_grey: Any
-    has_alpha: Any
-    has_more_frames: Any = False
+    has_alpha: Any  # whether pixels can be transparent
+    has_more_frames: Any = False  # whether frames or pages follow the first, which alone is read
 
 
 def read_header(source: Source, name: str = "") -> ImageHeader:
     """Read the header of an image; no pixels are decoded, except of rare turned images.
 
-    Args:
-        source, name: as for `read_image`.
-
-    Raises:
-        DataError: it is no image; the message names it.
+    Arguments and errors are those of `read_image`.
     """
     with open_image(source, name) as file:
         size, is_grey, has_more_frames = _upright_size(file), file.mode in _GREY, False
@@ -152,11 +141,7 @@ def as_plain_picture(picture: Any) -> Any:
 
 
 def parse_colour(text: str) -> Tuple[int, int, int]:
-    """The colour of a name or of #rrggbb, as red, green and blue from 0 to 255.
-
-    Raises:
-        UsageError: the text is no colour.
-    """
+    """The colour of a name or of #rrggbb, as red, green and blue from 0 to 255; else UsageError."""
     from PIL import ImageColor
 
     try:
@@ -205,11 +190,7 @@ def _formats() -> Tuple[str, ...]:
 
 @contextlib.contextmanager
 def open_image(source: Source, name: str = "", expected: str = "an image") -> Iterator[Any]:
-    """Open an image with Pillow.
-
-    Args:
-        source, name: as for `read_image`.
-        expected: what it should be, for error messages.
+    """Open an image with Pillow; source and name are those of `read_image`.
 
     Raises:
         DataError: it is none of FORMATS or has more than MAX_PIXELS, or the block cannot read it.
@@ -280,12 +261,7 @@ def _upright_size(file: Any) -> Tuple[int, int]:
 
 
 def turn_upright(image: Any, file: Any) -> Any:
-    """The image of Pillow that a camera's picture shows when it is upright.
-
-    Args:
-        image: the pixels of the file.
-        file: as Pillow opened and loaded it; its EXIF says how the camera was turned.
-    """
+    """The pixels of a file, upright; its EXIF, after Pillow loaded it, says how it was turned."""
     from PIL import Image
 
     turn = _TURNS.get(_orientation(file))
@@ -333,14 +309,7 @@ def _is_transparent(image: Any) -> bool:
 
 
 def fit_image(image: Any, form: ImageForm, resampling: Any, fill: Any) -> Any:
-    """An image of Pillow at the size of the form.
-
-    Args:
-        image: of any mode that Pillow can resize.
-        form: with a size.
-        resampling: a filter of Pillow.
-        fill: the pixel with which an image is padded.
-    """
+    """An image of Pillow at the size of the form, by a filter of Pillow, padded with a pixel."""
     from PIL import Image, ImageOps
 
     assert form.size is not None

@@ -57,10 +57,13 @@ class ImageFiles:
         form: of the images.
         shape: (H, W, C) in that form.
         notes: a sentence on each kind of change that the form makes.
+        known_scale: of label images; else 0.
 
     Raises:
         DataError: a file is damaged, or images have several sizes.
     """
+
+    known_scale = 0
 
     def __init__(
         self,
@@ -96,16 +99,10 @@ class ImageFiles:
 def choose_form(
     place: str, name: Callable[[int], str], options: ImageOptions, headers: ImageHeader
 ) -> Tuple[ImageForm, Shape, List[str]]:
-    """The form of images, their shape (H, W, C) in it, and a sentence on each kind of change.
+    """The form of M images, their shape (H, W, C) in it, and a sentence on each kind of change.
 
-    Args:
-        place: the file or folder that has the images, for error messages.
-        name: of the image in a row.
-        options: of all of them.
-        headers: of the M images.
-
-    Raises:
-        DataError: no size is set, and there are several.
+    `place` has the images, and `name` is that of the image in a row, for error messages. Raises a
+    DataError if no size is set, and there are several.
     """
     size = None if options.image_size is None else parse_size(options.image_size)
     channels = options.channels or (1 if headers.is_grey.all() else 3)
@@ -121,19 +118,14 @@ def describe_changes(form: ImageForm, headers: ImageHeader) -> List[str]:
     fill = "the mean of the border" if form.extends_border else colour
     width, height = form.size or (0, 0)
     how = {"pad": f"padded with {fill}", "crop": "cropped", "stretch": "stretched"}[form.fit]
-    changes = [
-        (
-            headers.has_alpha & (form.channels != 4),
-            f"with an alpha channel laid on {colour} (--background).",
-        ),
-        (
-            headers.size[:, 0] * height != headers.size[:, 1] * width,
-            f"of another shape {how} to {width}x{height} (--fit).",
-        ),
-        (headers.has_more_frames, "with several frames or pages: only the first is read."),
-    ]
-    counts = [(int(np.sum(is_changed)), text) for is_changed, text in changes]
-    return [f"{count:,} image{'s' * (count > 1)} {text}" for count, text in counts if count]
+    is_laid = headers.has_alpha & (form.channels != 4)
+    is_fitted = headers.size[:, 0] * height != headers.size[:, 1] * width
+    counts = {
+        f"with an alpha channel laid on {colour} (--background).": np.sum(is_laid),
+        f"of another shape {how} to {width}x{height} (--fit).": np.sum(is_fitted),
+        "with several frames or pages: only the first is read.": np.sum(headers.has_more_frames),
+    }
+    return [f"{n:,} image{'s' * int(n > 1)} {text}" for text, n in counts.items() if n]
 
 
 def check_shape(image: np.ndarray, expected: Shape, name: str) -> np.ndarray:
@@ -176,13 +168,8 @@ def name_files(folder: str, paths: Sequence[str]) -> List[str]:
 # ------------------------------------------------------------------------------------------ damage
 
 
-def corrupt_images(folder: str, paths: Sequence[str]) -> List[Dict[str, str]]:
-    """The image files that cannot be read: JSON values with "file" and "reason".
-
-    Args:
-        folder: from which "file" starts.
-        paths: of the files, in the folder.
-    """
+def corrupt_images(paths: Sequence[str]) -> Dict[str, str]:
+    """The image files that cannot be read, each with the reason."""
 
     def find_fault(path: str) -> str:
         try:
@@ -192,30 +179,27 @@ def corrupt_images(folder: str, paths: Sequence[str]) -> List[Dict[str, str]]:
             return error.message[len(path) + 2 :].rstrip(".")
 
     faults = map_parallel(find_fault, paths, f"Checking {len(paths):,} files")
-    names = name_files(folder, paths)
-    return [{"file": name, "reason": fault} for name, fault in zip(names, faults) if fault]
+    return {path: fault for path, fault in zip(paths, faults) if fault}
 
 
 def find_damaged(settings: Settings, paths: Sequence[str]) -> Tuple[Set[str], List[str]]:
     """The paths of the image files to leave out, and a sentence that counts and names them.
 
-    Where the options say so, all files are decoded once; then the index knows.
-
-    Raises:
-        OSError: a file is not there or may not be read, which is no damage.
+    Where the options say so, all files are decoded once; then the index knows. Raises an OSError if
+    a file is not there or may not be read, which is no damage.
     """
-    folder, index = settings.path, settings.files
     if not settings.images.skip_damaged:
         return set(), []
-    name = "damaged " + hash_texts(index.digests(paths))
-    names, rows = name_files(folder, paths), index.load(name)
-    if rows is None:
-        damaged = {each["file"] for each in corrupt_images(folder, paths)}
-        rows = np.array([row for row, each in enumerate(names) if each in damaged], np.int64)
-        index.save(name, rows)
+
+    def find_rows() -> np.ndarray:
+        damaged = corrupt_images(paths)
+        return np.array([row for row, path in enumerate(paths) if path in damaged], np.int64)
+
+    index = settings.files
+    rows = index.remember("damaged " + hash_texts(index.digests(paths)), find_rows)
     if not len(rows):
         return set(), []
-    listing = join_names([names[row] for row in rows], 3)
+    listing = join_names(name_files(settings.path, [paths[row] for row in rows]), 3)
     images = f"{len(rows):,} damaged image{'s' if len(rows) > 1 else ''}"
     return {paths[row] for row in rows}, [f"{images} left out ({listing}; --skip-damaged)."]
 
@@ -231,14 +215,12 @@ class LabelFiles(ImageFiles):
     Args:
         paths: of the files, [M].
         index: knows hashes and headers of files, and stores the class numbers in them.
-        pictures: that they belong to, of which they get the form.
-        picture_paths: of their pictures, [M].
+        pictures, picture_paths: that they belong to, [M], of which they get the form.
         scale: of the label images that a model was trained on; 0 if it is not known.
 
     Attributes, beside those of `ImageFiles`:
         num_classes: K.
-        known_scale: 255 for images of 0 and 255, else 1; 0 if the images do not show whether 255 is
-            the class 1 or no class.
+        known_scale: 255 for images of 0 and 255, else 1; 0 if the images do not show which.
 
     Raises:
         DataError: a file is damaged or has another size than its picture, or no pixel has a class.
@@ -254,9 +236,7 @@ class LabelFiles(ImageFiles):
     ):
         digests, headers = index.describe_images(paths)
         self.digests = dict(zip(paths, digests))
-        differs = (headers.size != pictures.sizes).any(axis=1)
-        if differs.any():
-            row = int(np.argmax(differs))
+        for row in np.flatnonzero((headers.size != pictures.sizes).any(axis=1)).tolist():
             expected, actual = (
                 "x".join(map(str, sizes[row])) for sizes in (pictures.sizes, headers.size)
             )
@@ -290,30 +270,16 @@ class LabelFiles(ImageFiles):
         return Column(super().select(paths), "class", self.num_classes)
 
     def read(self, path: str) -> np.ndarray:
-        """The class numbers in a file, uint8 [H, W]."""
-        return read_label_image(path, self.form, self._scale)
+        """The class numbers in a file, uint8 [H, W]; raises a DataError if its pixels are none."""
+        from PIL import Image
 
-
-def read_label_image(path: str, form: ImageForm, scale: int = 1) -> np.ndarray:
-    """The class numbers in a file as uint8 [H, W].
-
-    Args:
-        path: of the file.
-        form: its size and fit.
-        scale: by which pixels of 8 bits are divided: 255 for images of 0 and 255, else 1.
-
-    Raises:
-        DataError: the file is damaged, or its pixels are no class numbers.
-    """
-    from PIL import Image
-
-    labels, has_one_bit = _read_pixels(path)
-    if not has_one_bit:
-        labels //= np.uint8(scale)
-    if form.size is None or labels.shape == form.size[::-1]:
-        return labels
-    image = Image.fromarray(labels)
-    return np.asarray(fit_image(image, form, Image.Resampling.NEAREST, VOID))
+        labels, has_one_bit = _read_pixels(path)
+        if not has_one_bit:
+            labels //= np.uint8(self._scale)
+        if self.form.size is None or labels.shape == self.form.size[::-1]:
+            return labels
+        image = Image.fromarray(labels)
+        return np.asarray(fit_image(image, self.form, Image.Resampling.NEAREST, VOID))
 
 
 def _read_pixels(path: str) -> Tuple[np.ndarray, bool]:
@@ -343,10 +309,8 @@ def _find_values(paths: Sequence[str], digests: Sequence[str], index: FileIndex)
         has_value[int(has_one_bit)] = np.bincount(pixels.reshape(-1), minlength=256) > 0
         return has_value
 
-    name = "label-numbers-" + hash_texts(digests)[:16]
-    stored = index.load(name)
-    if stored is None:
-        text = f"Reading {len(paths):,} label images"
-        stored = np.any(map_parallel(find, paths, text), axis=0)
-        index.save(name, stored)
+    def find_all() -> np.ndarray:
+        return np.any(map_parallel(find, paths, f"Reading {len(paths):,} label images"), axis=0)
+
+    stored = index.remember("label-numbers-" + hash_texts(digests)[:16], find_all)
     return (set(np.flatnonzero(row).tolist()) for row in stored)

@@ -16,7 +16,6 @@ Legend: N pairs.
 from __future__ import annotations
 
 import collections
-import itertools
 import os
 import re
 from typing import Dict, List, NamedTuple, NoReturn, Optional, Pattern, Sequence, Set, Tuple
@@ -36,6 +35,7 @@ from .folder import (
     is_image_name,
     list_folders,
     list_image_files,
+    split_folders,
 )
 from .image_files import ImageFiles, LabelFiles, find_damaged, name_files
 
@@ -52,24 +52,16 @@ Splits = Dict[str, Split]
 
 
 class Listing(NamedTuple):
-    """The image files of one split.
+    """The image files of one split."""
 
-    Attributes:
-        names: of the two folders.
-        paths: of the files in the two folders, [N] each; of two domains they have other lengths.
-        is_aligned: whether the i-th files are a pair.
-    """
-
-    names: Tuple[str, str]
-    paths: Tuple[List[str], List[str]]
-    is_aligned: bool
+    names: Tuple[str, str]  # of the two folders
+    paths: Tuple[List[str], List[str]]  # of the files in each; two domains have other lengths
+    is_aligned: bool  # whether the i-th files are a pair
 
 
 def open_pairs(settings: Settings) -> Dataset:
-    """Open two folders of images as a data set.
-
-    Raises:
-        DataError: images have no partner, or label images other sizes than their pictures.
+    """Open two folders of images as a data set. Raises a DataError if images have no partner, or
+    label images other sizes than their pictures.
     """
     folder, options, index = settings.path, settings.images, settings.files
     listings = list_pairs(folder)
@@ -82,12 +74,9 @@ def open_pairs(settings: Settings) -> Dataset:
     sides = [[p for each in listings.values() for p in each.paths[side]] for side in (0, 1)]
     names = component_names((first, second))
     left = ImageFiles(folder, sides[0], index, options, names[first])
-    label_scale = 0
     if second.lower() in MASK_FOLDERS:
         scale = settings.model.label_scale if settings.model else 0
-        masks = LabelFiles(sides[1], index, left, sides[0], scale)
-        right: ImageFiles = masks
-        label_scale = masks.known_scale
+        right: ImageFiles = LabelFiles(sides[1], index, left, sides[0], scale)
     else:
         right = ImageFiles(folder, sides[1], index, options, names[second])
     divide = _pair if listings["train"].is_aligned else _pair_domains
@@ -95,17 +84,13 @@ def open_pairs(settings: Settings) -> Dataset:
     files = name_files(folder, sides[0] + sides[1])
     hashes = left.select_digests(sides[0]) + right.select_digests(sides[1])
     notes += left.notes + right.notes + about + describe_other_files(folder)
-    spec = describe(splits["train"])._replace(label_scale=label_scale)
+    spec = describe(splits["train"])._replace(label_scale=right.known_scale)
     paths = dict(zip(files, sides[0] + sides[1]))
     return Dataset("pairs:" + folder, spec, splits, paths, notes, dict(zip(files, hashes)))
 
 
 def list_pairs(folder: str) -> Dict[str, Listing]:
-    """Split name -> its image files; always with "train".
-
-    Raises:
-        DataError: there are not two folders, or images have no partner.
-    """
+    """Split name -> its image files; always with "train". Else it raises a DataError."""
     if not os.path.isdir(folder):
         raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
     listings = {split: _match(folder, pair) for split, pair in _find(folder).items()}
@@ -139,31 +124,31 @@ def _find(folder: str) -> Dict[str, Pair]:
     domains = list(filter(None, map(_DOMAIN.match, names)))
     if domains and len(domains) == len(names):
         places = [
-            (SPLIT_FOLDERS[each.group(1).lower()], each.group(2).lower(), each.group())
-            for each in domains
-        ]
-    elif any(name.lower() in SPLIT_FOLDERS for name in names):
-        places = [
-            (split, side, os.path.join(root, side))
-            for split, root in _split_folders(folder).items()
-            for side in _two(os.path.join(folder, root))
+            (SPLIT_FOLDERS[m.group(1).lower()], m.group(2).lower(), os.path.join(folder, m.group()))
+            for m in domains
         ]
     else:
+        splits = split_folders(folder)
         places = [
-            (split, side, os.path.join(side, root))
-            for side in _two(folder)
-            for split, root in _split_folders(os.path.join(folder, side)).items()
+            (split, side, os.path.join(root, side))
+            for split, root in splits.items()
+            for side in _two(root)
         ]
+        for side in () if splits else _two(folder):
+            root = os.path.join(folder, side)
+            inner, below = split_folders(root) or {"train": root}, list_folders(root)
+            if root in inner.values() and any(name.lower() in SPLIT_FOLDERS for name in below):
+                _refuse_layout(folder, f"{join_names(below, 5)} in '{side}'")
+            places += [(split, side, path) for split, path in inner.items()]
     pairs: Dict[str, Pair] = {}
     for split, side, path in places:
-        pairs.setdefault(split, []).append((side, os.path.join(folder, path)))
-    if "train" not in pairs:
-        _refuse_layout(folder, f"{', '.join(pairs)} without 'train'")
-    sides = [side for side, _ in pairs["train"]]
+        pairs.setdefault(split, []).append((side, path))
+    sides = [side for side, _ in pairs.get("train", [])]
     for split, pair in pairs.items():
-        if [side for side, _ in pair] != sides or len(pair) != 2:
-            found = " and ".join(side for side, _ in pair)
-            _refuse_layout(folder, f"{found} in '{split}', and {' and '.join(sides)} in 'train'")
+        names = [side for side, _ in pair]
+        if names != sides or len(names) != 2:
+            found, expected = (" and ".join(each) or "none" for each in (names, sides))
+            _refuse_layout(folder, f"{found} in '{split}', and {expected} in 'train'")
     return pairs
 
 
@@ -178,17 +163,6 @@ def _two(folder: str) -> List[str]:
     if all(name.lower() in MASK_FOLDERS for name in names):
         _refuse_layout(folder, f"label images in both, {names[0]} and {names[1]}")
     return sorted(names, key=lambda name: name.lower() in MASK_FOLDERS)
-
-
-def _split_folders(folder: str) -> Dict[str, str]:
-    """Split name -> the name of its folder; "" as that of "train" if there are no splits."""
-    names = list_folders(folder)
-    splits = {SPLIT_FOLDERS.get(name.lower(), ""): name for name in names}
-    if set(splits) <= {""}:
-        return {"train": ""}
-    if "" in splits or len(splits) < len(names):
-        _refuse_layout(folder, f"the folders {', '.join(names)}, which are not one for each split")
-    return splits
 
 
 def _refuse_layout(folder: str, content: str) -> NoReturn:
@@ -294,11 +268,11 @@ def _pair_domains(
         )
     splits = {}
     for split in sides[0]:
-        count = max(len(side[split]) for side in sides)
-        features = {
-            name: images.select(list(itertools.islice(itertools.cycle(side[split]), count)))
-            for name, images, side in zip(names, domains, sides)
-        }
+        count, features = max(len(side[split]) for side in sides), {}
+        for name, images, side in zip(names, domains, sides):
+            features[name] = images.select(
+                [side[split][i % len(side[split])] for i in range(count)]
+            )
         splits[split] = Split(features)
     counts = [len(side["train"]) for side in sides]
     sizes = " and ".join(f"{name} ({count:,})" for name, count in zip(names, counts))

@@ -24,38 +24,6 @@ DEFAULT_BUFFER = 10000  # examples
 RESIDENT_LIMIT = 1 << 30  # bytes
 
 
-class BatchSlice(NamedTuple):
-    """A part of the examples of a step, which consist of one or several batches.
-
-    Attributes:
-        size: examples of a whole batch.
-        start: the first example of the part, in each batch.
-        num_rows: examples of the part, in each batch.
-    """
-
-    size: int
-    start: int
-    num_rows: int
-
-    def length(self, num_examples: int) -> int:
-        """How many examples the part has of so many, a multiple of `size`."""
-        return num_examples // self.size * self.num_rows
-
-    def positions(self, num_examples: int) -> np.ndarray:
-        """The positions of the part among so many examples, a multiple of `size`: int64 [n]."""
-        batches = np.arange(num_examples, dtype=np.int64).reshape(-1, self.size)
-        return batches[:, self.start : self.start + self.num_rows].reshape(-1)
-
-    def select(self, tensor: tf.Tensor, num_examples: int, axis: int = 0) -> Any:
-        """The part of a tensor that has so many examples along an axis."""
-        if num_examples == self.size:  # one batch: a slice
-            begin = [0] * axis + [self.start]
-            size = [-1] * axis + [self.num_rows]
-            rest = tensor.shape.ndims - axis - 1
-            return tf.slice(tensor, begin + [0] * rest, size + [-1] * rest)
-        return tf.gather(tensor, self.positions(num_examples), axis=axis)
-
-
 class ReaderOptions(NamedTuple):
     """Where and in which order examples are read.
 
@@ -67,7 +35,7 @@ class ReaderOptions(NamedTuple):
         shuffle_buffer: examples that a streaming reader shuffles at a time.
         resident_limit: bytes of features.
         pads_to_longest: see `BatchForm`.
-        part: the part of each batch that is read; None for all of it.
+        part: the rows of each batch that are read, int64 [n]; None for all of it.
         by_number: whether the number of a batch is known only when a step takes it: of several
             processes, each takes the batch whose ticket it gets.
     """
@@ -77,7 +45,7 @@ class ReaderOptions(NamedTuple):
     shuffle_buffer: int = DEFAULT_BUFFER
     resident_limit: int = RESIDENT_LIMIT
     pads_to_longest: bool = False
-    part: Optional[BatchSlice] = None
+    part: Optional[np.ndarray] = None
     by_number: bool = False
 
 
@@ -85,17 +53,11 @@ DEFAULT_OPTIONS = ReaderOptions()
 
 
 class BatchForm(NamedTuple):
-    """The components of a batch.
+    """The components of a batch."""
 
-    Attributes:
-        components: flat key -> `Component`.
-        longest: flat key of sequences -> the length of the longest of all.
-        pads_to_longest: whether every batch is padded to the longest sequence of all, which XLA
-            needs: its shapes are known.
-    """
-
-    components: Mapping[str, Component]
-    longest: Mapping[str, int]
+    components: Mapping[str, Component]  # by flat key
+    longest: Mapping[str, int]  # flat key of sequences -> the length of the longest of all
+    # Whether every batch is padded to the longest sequence of all, as XLA needs: shapes are known.
     pads_to_longest: bool = False
 
     @classmethod
@@ -115,8 +77,7 @@ class BatchForm(NamedTuple):
     def finish(self, flat: Mapping[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
         """A batch as hooks get it: sequences cut to the length of the batch, images as floats.
 
-        Args:
-            flat: flat key -> [B, ...] as stored, sequences padded to any sufficient length.
+        As stored, flat key -> [B, ...], sequences are padded to any sufficient length.
         """
         batch = {}
         for key, tensor in flat.items():
@@ -133,12 +94,7 @@ class BatchForm(NamedTuple):
 
 
 def convert_stored(tensor: tf.Tensor, kind: str) -> tf.Tensor:
-    """A stored component as hooks get it.
-
-    Args:
-        tensor: of any shape.
-        kind: images are divided by 255 unless they are floats, classes are int32.
-    """
+    """A stored component as hooks get it: images of bytes divided by 255, classes int32."""
     if kind == "image" and tensor.dtype == tf.uint8:
         return tf.cast(tensor, tf.float32) * np.float32(1 / 255)
     if kind == "class":
@@ -165,27 +121,22 @@ class BatchReader:
     in_memory = False
     kind = ""
 
-    def __init__(
-        self, num_examples: int, batch_size: int, form: BatchForm, part: Optional[BatchSlice]
-    ):
-        if not 1 <= batch_size <= num_examples:
+    def __init__(self, split: Split, batch_size: int, options: ReaderOptions):
+        if not 1 <= batch_size <= len(split):
             raise UsageError(
-                f"The batch size is {batch_size} but the split has {num_examples} examples.",
-                hint=f"Choose a batch size from 1 to {num_examples}.",
+                f"The batch size is {batch_size} but the split has {len(split)} examples.",
+                hint=f"Choose a batch size from 1 to {len(split)}.",
             )
-        self.num_examples = num_examples
+        self.num_examples = len(split)
         self.batch_size = batch_size
-        self.form = form
-        self.num_rows = batch_size if part is None else part.length(batch_size)
+        self.form = BatchForm.of(split, options.pads_to_longest)
+        self.num_rows = batch_size if options.part is None else len(options.part)
         self.failure: Optional[ToolkitError] = None
-        self._part = part
+        self._split, self._part = split, options.part
 
     @property
     def max_chunk_steps(self) -> int:
-        """The most batches that `chunk` can return: what the processor's cache holds, at least 1.
-
-        CHUNK_BYTES is its limit.
-        """
+        """The most batches that `chunk` can return: those of CHUNK_BYTES, at least 1."""
         batch_bytes = 0
         for key, component in self.form.components.items():
             if component.kind != "class" or component.shape:
@@ -201,9 +152,7 @@ class IteratorReader(BatchReader):
     _iterator: Any  # of flat dicts of tensors [B, ...]
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
-        """The next batch.
-
-        `initialize` sets the first one; `step` is not used. Run it once per step.
+        """The next batch. `initialize` sets the first one; `step` is not used.
 
         Returns:
             features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
@@ -212,24 +161,18 @@ class IteratorReader(BatchReader):
         return pack(self.form.finish(self._iterator.get_next()))
 
     def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """The next batches, as they are stored. Sequences need `pads_to_longest`.
+        """The next K batches, as they are stored; `initialize` sets the first one, not `step`.
 
-        Args:
-            step: not used; `initialize` sets the first batch.
-            size: K.
-            num_batches: how many are read, an int32 scalar, at most K; the others are zeros.
+        Only `num_batches`, an int32 scalar, are read; others are zeros. Sequences need
+        `pads_to_longest`.
 
         Returns:
             Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
         """
-        keys = list(self.form.components)
+        form, keys = self.form, list(self.form.components)
         arrays = [
-            tf.TensorArray(
-                self.form.components[key].dtype,
-                size,
-                element_shape=self.form.batch_shape(key, self.num_rows),
-            )
-            for key in keys
+            tf.TensorArray(each.dtype, size, element_shape=form.batch_shape(key, self.num_rows))
+            for key, each in form.components.items()
         ]
 
         def read_batch(count, *arrays):

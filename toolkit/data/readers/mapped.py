@@ -33,7 +33,6 @@ def decode_splits(
     no identity, of which another process knows nothing, is decoded into memory up to the limit.
 
     Args:
-        splits: by name.
         reader: "stream" leaves the splits alone; "auto" does so if they are larger than the limit
             and the disk of the cache lacks room for twice their size.
         resident_limit: bytes of decoded data.
@@ -47,13 +46,13 @@ def decode_splits(
     columns = [column for split in splits.values() for column in split.columns.values()]
     decoded = [c.values for c in columns if not c.is_decoded and c.values.dtype != object]
     values = {id(each): each for each in decoded}  # rows of one size
-    num_bytes = sum(each.nbytes for each in values.values())
     if not values or reader == "stream":
         return splits
     is_quick = is_repeated and _is_quick(values)
-    room = max(resident_limit, free_bytes() // 2)
-    if is_repeated and not is_quick and reader == "auto" and num_bytes > room:
-        return splits
+    if is_repeated and not is_quick and reader == "auto":
+        num_bytes = sum(each.nbytes for each in values.values())
+        if num_bytes > max(resident_limit, free_bytes() // 2):
+            return splits
     rows: Dict[int, Optional[np.ndarray]] = dict.fromkeys(values)
     for key, each in values.items():
         if not is_repeated:  # what is in the cache

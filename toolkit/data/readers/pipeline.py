@@ -20,7 +20,7 @@ from ...errors import DataError, ToolkitError, UsageError
 from ..column import TEXT, Column, Sequences
 from ..examples import LENGTH, Split
 from ..structure import LABELS, flatten, pack
-from .batches import DEFAULT_OPTIONS, DEVICE, BatchForm, IteratorReader, ReaderOptions
+from .batches import DEFAULT_OPTIONS, DEVICE, IteratorReader, ReaderOptions
 
 _PREFETCH = 2  # batches
 _AT_A_TIME = 100  # examples of one shape that one call reads into memory
@@ -138,11 +138,10 @@ class DatasetReader(IteratorReader):
 
     def __init__(self, split: Split, batch_size: int, options: ReaderOptions = DEFAULT_OPTIONS):
         assert split.make_dataset is not None
-        form = BatchForm.of(split, options.pads_to_longest)
-        part = options.part
-        super().__init__(len(split), batch_size, form, part)
-        if options.pads_to_longest and self.form.longest:
-            names = ", ".join(self.form.longest)
+        super().__init__(split, batch_size, options)
+        form, part = self.form, options.part
+        if options.pads_to_longest and form.longest:
+            names = ", ".join(form.longest)
             raise UsageError(
                 f"the tf.data.Dataset has sequences of any length ({names}), and all shapes must "
                 "be known",
@@ -163,7 +162,7 @@ class DatasetReader(IteratorReader):
             batches = dataset.padded_batch(batch_size, shapes, padding, drop_remainder=True)
             if part is not None:
                 batches = batches.map(
-                    lambda batch: {key: part.select(x, batch_size) for key, x in batch.items()}
+                    lambda batch: {key: tf.gather(x, part) for key, x in batch.items()}
                 )
             self._iterator = tf.data.make_initializable_iterator(batches.prefetch(_PREFETCH))
             self._initializers = [self._iterator.initializer, tf.tables_initializer()]
@@ -172,7 +171,7 @@ class DatasetReader(IteratorReader):
         """The numbers of the examples of a batch, in the order of their reading: int64 [B]."""
         first = tf.cast(step, tf.int64) * self.batch_size
         positions = first + tf.range(self.batch_size, dtype=tf.int64)
-        return positions if self._part is None else self._part.select(positions, self.batch_size)
+        return positions if self._part is None else tf.gather(positions, self._part)
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`: the examples before it are read and dropped."""

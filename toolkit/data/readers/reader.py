@@ -21,14 +21,10 @@ def make_reader(
     options: ReaderOptions = DEFAULT_OPTIONS,
     hooks: ExampleHooks = NO_HOOKS,
 ) -> Reader:
-    """Build the reader of a split in the current graph.
+    """Build the reader of a split, as stored, in the current graph.
 
-    Args:
-        split: the examples, as stored.
-        batch_size: examples in a batch, at most as many as the split has.
-        options: the kind of reader, and the order of the examples.
-        hooks: `filter` and `convert`. A resident reader calls them here, once per example; a
-            streaming reader calls `convert` whenever it reads an example.
+    A resident reader calls the hooks here, once per example; a streaming reader calls `convert`
+    whenever it reads an example.
 
     Raises:
         UsageError: the batch size is larger than the split.

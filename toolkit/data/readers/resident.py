@@ -7,18 +7,21 @@ Legend: N examples, B batch, K batches of a chunk, ... the shape of one example.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+import functools
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
 from ...compat import tf
 from ..examples import LENGTH, Split
 from ..structure import pack
-from .batches import DEFAULT_OPTIONS, DEVICE, BatchForm, BatchReader, ReaderOptions
+from .batches import DEFAULT_OPTIONS, DEVICE, BatchReader, ReaderOptions
 
 LOAD_BYTES = 32 << 20  # of examples that are read before they are written into a variable
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch
 _KEY_LIMIT = np.iinfo(np.int64).max
+
+ReadParts = Callable[[], Iterable[np.ndarray]]
 
 
 class ResidentReader(BatchReader):
@@ -35,28 +38,29 @@ class ResidentReader(BatchReader):
     kind = "resident"
 
     def __init__(self, split: Split, batch_size: int, options: ReaderOptions = DEFAULT_OPTIONS):
-        form = BatchForm.of(split, options.pads_to_longest)
-        super().__init__(len(split), batch_size, form, options.part)
-        self._split = split
+        super().__init__(split, batch_size, options)
         self._seed = options.seed
         self._initializers: List[Any] = []
-        self._placeholders: List[Any] = []
-        # Of components that are loaded part by part: where a part begins, its values, the op.
-        self._writes: Dict[str, Tuple[tf.Tensor, tf.Tensor, tf.Operation]] = {}
+        # Of each variable: where a part begins, its values, the op, and what yields the parts.
+        self._writes: List[Tuple[tf.Tensor, tf.Tensor, tf.Operation, ReadParts]] = []
+        self._starts: Dict[str, tf.Variable] = {}
         with tf.device(DEVICE), tf.name_scope("resident_input"):
             self._values = {key: self._add_values(key) for key in split.columns}
-            self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
-            self._order = self._variable("int32", [1 + 2 * len(split)])
+            shape = [1 + 2 * len(split)]
+            self._order = self._variable(
+                "int32", shape, lambda: [np.full(shape, _NO_EPOCH, np.int32)]
+            )
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """Batch number `step`, an int64 scalar. See `IteratorReader.batch`."""
         with tf.name_scope("batch"):
-            return self.gather(self._batch_positions(step))
+            return self.gather(self.positions(step))
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions in the split of the examples of batch `step`, int32 [B]."""
         with tf.name_scope("positions"):
-            return self._batch_positions(step)
+            positions = self._positions(tf.cast(step, tf.int64), self.batch_size)
+            return positions if self._part is None else tf.gather(positions, self._part)
 
     def gather(self, positions: tf.Tensor) -> Tuple[Any, Any]:
         """The examples at `positions` (int32 [n]) of the split, as those of `batch`."""
@@ -68,33 +72,26 @@ class ResidentReader(BatchReader):
         return min(self.num_examples // self.batch_size, super().max_chunk_steps)
 
     def chunk(self, step: tf.Tensor, size: Any, num_batches: Any = None) -> Dict[str, tf.Tensor]:
-        """Several batches at once, as they are stored.
+        """Several batches from batch `step` on, an int64 scalar. See `IteratorReader.chunk`.
 
-        Args:
-            step: the number of the first batch, an int64 scalar.
-            size: K, an int or an int32 scalar, at most `max_chunk_steps`.
-            num_batches: not used; reading fewer than K batches would cost the same.
-
-        Returns:
-            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
+        K is an int or an int32 scalar, at most `max_chunk_steps`. `num_batches` is not used:
+        reading fewer batches would cost the same.
         """
         positions = self._positions(tf.cast(step, tf.int64), size * self.batch_size)
         with tf.name_scope("chunk"):
             positions = tf.reshape(positions, [size, self.batch_size])
             if self._part is not None:
-                positions = self._part.select(positions, self.batch_size, axis=1)
+                positions = tf.gather(positions, self._part, axis=1)
             return self._gather(positions)
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Load the examples into the session. `step` is not used: there is nothing to restore."""
-        session.run(self._initializers, dict(zip(self._placeholders, self._initial_values())))
-        for key, (first, values, write) in self._writes.items():
-            column = self._split.columns[key]
-            row_bytes = max(1, column.nbytes // max(1, len(column)))
-            count = max(1, LOAD_BYTES // row_bytes)
-            for start in range(0, self.num_examples, count):
-                part = self._split.read(slice(start, start + count), [key])[key]
+        session.run(self._initializers)
+        for first, values, write, read_parts in self._writes:
+            start = 0
+            for part in read_parts():
                 session.run(write, {first: start, values: part})
+                start += len(part)
 
     def _gather(self, positions: tf.Tensor) -> Dict[str, tf.Tensor]:
         """Flat key -> the stored examples at positions of any shape P: [*P, ...]."""
@@ -104,71 +101,51 @@ class ResidentReader(BatchReader):
                 for key, values in self._values.items()
                 if key not in self._starts
             }
-            for key in self._starts:
-                flat[key] = self._gather_sequences(key, positions, flat[key + LENGTH])
+            for key, starts in self._starts.items():  # padded to one length L: [*P, L, ...]
+                component, lengths = self.form.components[key], flat[key + LENGTH]
+                offsets = tf.range(self.form.pad_length(key, lengths))
+                is_value = offsets < lengths[..., tf.newaxis]  # [*P, L]
+                firsts = tf.gather(starts, positions)[..., tf.newaxis]
+                rows = (firsts + tf.cast(offsets, tf.int64)) * tf.cast(is_value, tf.int64)
+                values = tf.gather(self._values[key], rows)  # [*P, L, ...]
+                for _ in component.shape[1:]:
+                    is_value = is_value[..., tf.newaxis]
+                padding = tf.constant(component.padding, values.dtype)
+                flat[key] = tf.where_v2(is_value, values, padding)
         return flat
-
-    def _gather_sequences(self, key: str, positions: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """The sequences at positions [*P], padded to one length L: [*P, L, ...]."""
-        offsets = tf.range(self.form.pad_length(key, lengths))
-        is_value = offsets < lengths[..., tf.newaxis]  # [*P, L]
-        starts = tf.gather(self._starts[key], positions)[..., tf.newaxis]
-        rows = (starts + tf.cast(offsets, tf.int64)) * tf.cast(is_value, tf.int64)
-        values = tf.gather(self._values[key], rows)  # [*P, L, ...]
-        for _ in self.form.components[key].shape[1:]:
-            is_value = is_value[..., tf.newaxis]
-        padding = tf.constant(self.form.components[key].padding, values.dtype)
-        return tf.where_v2(is_value, values, padding)
 
     def _add_values(self, key: str) -> tf.Variable:
         """The variable of a component: [N, ...], or all values of its sequences."""
-        component = self.form.components[key]
+        component, count = self.form.components[key], self.num_examples
         if key not in self.form.longest:
-            return self._add_rows(key, component.dtype, [self.num_examples, *component.shape])
-        count = int(self._split.columns[key + LENGTH].values.sum())
-        if self._split.index is not None:
-            count = int(self._split.columns[key + LENGTH].values[self._split.index].sum())
-        return self._variable(component.dtype, [max(1, count), *component.shape[1:]])
+            shape = [count, *component.shape]
+            return self._variable(component.dtype, shape, lambda: self._read_parts(key))
+        lengths = self._split.read(slice(None), [key + LENGTH])[key + LENGTH]
+        starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        self._starts[key] = self._variable("int64", [count], lambda: [starts])
+        shape = [max(1, int(lengths.sum())), *component.shape[1:]]
+        return self._variable(
+            component.dtype, shape, lambda: [self._split.select_sequences(key).values]
+        )
 
-    def _add_rows(self, key: str, dtype: str, shape: Sequence[Any]) -> tf.Variable:
-        """A variable without values, into which `initialize` writes the examples in parts.
+    def _read_parts(self, key: str) -> Iterator[np.ndarray]:
+        """The examples of a component part by part: else they would be in memory twice."""
+        column = self._split.columns[key]
+        row_bytes = max(1, column.nbytes // max(1, len(column)))
+        count = max(1, LOAD_BYTES // row_bytes)
+        for start in range(0, self.num_examples, count):
+            yield self._split.read(slice(start, start + count), [key])[key]
 
-        Otherwise the examples would be in memory twice while they are loaded.
-        """
+    def _variable(self, dtype: str, shape: Sequence[Any], read_parts: ReadParts) -> tf.Variable:
+        """A variable that `initialize` fills. It is in no collection, so that Savers and other
+        initializers leave it alone."""
         empty = tf.raw_ops.Empty(shape=shape, dtype=tf.as_dtype(dtype))  # zeros would be a constant
         variable = tf.Variable(empty, trainable=False, collections=[], use_resource=True)
         start, values = tf.placeholder("int32", []), tf.placeholder(dtype, [None, *shape[1:]])
         write = variable[start : start + tf.shape(values)[0]].assign(values)
-        self._writes[key] = (start, values, write.op)
+        self._writes.append((start, values, write.op, read_parts))
         self._initializers.append(variable.initializer)
         return variable
-
-    def _variable(self, dtype: str, shape: Sequence[Optional[int]]) -> tf.Variable:
-        """A variable in no collection, so that Savers and other initializers leave it alone."""
-        placeholder = tf.placeholder(dtype, shape)
-        variable = tf.Variable(placeholder, trainable=False, collections=[], use_resource=True)
-        self._placeholders.append(placeholder)
-        self._initializers.append(variable.initializer)
-        return variable
-
-    def _initial_values(self) -> Iterator[np.ndarray]:
-        """The values of the placeholders, in the order in which they were created."""
-        sequences = {key: self._split.select_sequences(key) for key in self._starts}
-        for key in self._values:
-            if key not in sequences:
-                continue
-            if len(sequences[key].values):
-                yield sequences[key].values
-            else:
-                yield np.zeros(self._values[key].shape.as_list(), sequences[key].dtype)
-        for key in self._starts:
-            yield sequences[key].starts[:-1]
-        yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
-
-    def _batch_positions(self, step: tf.Tensor) -> tf.Tensor:
-        """The positions of the examples of batch `step`, or of its part."""
-        positions = self._positions(tf.cast(step, tf.int64), self.batch_size)
-        return positions if self._part is None else self._part.select(positions, self.batch_size)
 
     def _positions(self, step: tf.Tensor, count: Any) -> tf.Tensor:
         """The positions of the first `count` examples from batch `step` on, int32 [count].
@@ -196,32 +173,20 @@ class ResidentReader(BatchReader):
 
     def _next_order(self, previous: tf.Tensor, epoch: tf.Tensor) -> tf.Tensor:
         """The value of `_current_order` for a new epoch, which is also stored."""
-        num_examples = self.num_examples
+        draw = functools.partial(permutation, self.num_examples, self._seed)
         follows = tf.equal(previous[0] + 1, tf.cast(epoch, tf.int32))
-        this = tf.cond(
-            follows, lambda: previous[1 + num_examples :], lambda: self._permutation(epoch)
-        )
-        this.set_shape([num_examples])
+        this = tf.cond(follows, lambda: previous[1 + self.num_examples :], lambda: draw(epoch))
+        this.set_shape([self.num_examples])
         head = tf.cast([epoch], tf.int32)
-        order = tf.concat([head, this, self._permutation(epoch + 1)], 0)  # [1 + 2N]
+        order = tf.concat([head, this, draw(epoch + 1)], 0)  # [1 + 2N]
         with tf.control_dependencies([self._order.assign(order, read_value=False)]):
             return tf.identity(order)
-
-    def _permutation(self, epoch: tf.Tensor) -> tf.Tensor:
-        """The order of an epoch, int32 [N]."""
-        return permutation(self.num_examples, self._seed, epoch)
 
 
 def permutation(count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
     """The numbers from 0 to count - 1 in the order of an epoch: a stable sort of random keys.
 
-    Args:
-        count: how many.
-        seed: in [0, 2**31).
-        epoch: an int64 scalar.
-
-    Returns:
-        int32 [count], a function of (count, seed, epoch).
+    The seed is in [0, 2**31), the epoch an int64 scalar, the result int32 [count].
     """
     pair = tf.stack([tf.constant(seed, tf.int64), epoch])
     keys = tf.random.stateless_uniform([count], pair, minval=0, maxval=_KEY_LIMIT, dtype=tf.int64)

@@ -78,15 +78,7 @@ class EpochOrder:
         self._windows = functools.lru_cache(_CACHE_SIZE)(self._shuffle_window)
 
     def positions(self, first: int, count: int) -> np.ndarray:
-        """The positions of some examples.
-
-        Args:
-            first: how many examples come before them, in this epoch and all before it.
-            count: how many.
-
-        Returns:
-            int64 [count].
-        """
+        """The positions of `count` examples, int64, behind the `first` ones of all epochs."""
         parts = []
         while count > 0:
             epoch, offset = divmod(first, self._num_examples)
@@ -175,23 +167,29 @@ class StreamReader(IteratorReader):
         options: ReaderOptions = DEFAULT_OPTIONS,
         hooks: ExampleHooks = NO_HOOKS,
     ):
-        self._split, self._numbers = filter_split(split, hooks.filter)
-        form = BatchForm.of(self._split, options.pads_to_longest)
-        super().__init__(len(self._split), batch_size, form, options.part)
+        split, self._numbers = filter_split(split, hooks.filter)
+        super().__init__(split, batch_size, options)
         self._converter: Optional[ExampleConverter] = None
         if hooks.convert is not None:
-            self._converter = ExampleConverter(hooks, self._split)
+            self._converter = ExampleConverter(hooks, split)
             self.form = self._converted_form(options.pads_to_longest)
         self._order = EpochOrder(self.num_examples, options.seed, options.shuffle_buffer)
         self._by_number = options.by_number
         with tf.device(DEVICE), tf.name_scope("stream_input"):
             self._first = tf.placeholder(tf.int64, [])
-            self._iterator = tf.data.make_initializable_iterator(self._dataset())
+            group, num_threads = self._batches_per_read, min(_MAX_THREADS, count_cores())
+            numbers = tf.data.Dataset.range(self._first, _NO_END, group)  # of batches, without end
+            batches = numbers.map(self._read_tensors, num_parallel_calls=num_threads)
+            batches = batches.unbatch() if group > 1 else batches
+            batches = batches.prefetch(_PREFETCH * group)
+            self._iterator = tf.data.make_initializable_iterator(batches)
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions, in the split after `filter`, of the examples of a batch: int64 [B]."""
         with tf.name_scope("positions"), tf.device(DEVICE):
-            positions = tf.numpy_function(self._positions, [tf.cast(step, tf.int64)], tf.int64)
+            first = tf.cast(step, tf.int64) * self.batch_size
+            arguments = [first, tf.constant(self.batch_size, tf.int64)]
+            positions = tf.numpy_function(self._positions, arguments, tf.int64)
             positions.set_shape([self.num_rows])
             return positions
 
@@ -209,15 +207,6 @@ class StreamReader(IteratorReader):
             session.run(self._iterator.initializer, {self._first: step})
 
     # --------------------------------------------------------------------------------- the batches
-
-    def _dataset(self) -> tf.data.Dataset:
-        """Batches from the first one on, without end: dicts by flat key."""
-        group, num_threads = self._batches_per_read, min(_MAX_THREADS, count_cores())
-        numbers = tf.data.Dataset.range(self._first, _NO_END, group)
-        batches = numbers.map(self._read_tensors, num_parallel_calls=num_threads)
-        if group > 1:
-            batches = batches.unbatch()
-        return batches.prefetch(_PREFETCH * group)
 
     @property
     def _batches_per_read(self) -> int:
@@ -245,7 +234,7 @@ class StreamReader(IteratorReader):
         first, count = int(number) * self.batch_size, group * self.batch_size
         try:
             with _READS:
-                flat = self._take(self._select_rows(self._order.positions(first, count)))
+                flat = self._take(self._positions(first, count))
         except (MemoryError, StopIteration):
             raise
         except Exception as error:
@@ -275,10 +264,7 @@ class StreamReader(IteratorReader):
         }
 
     def _converted_form(self, pads_to_longest: bool) -> BatchForm:
-        """The form of converted examples.
-
-        The first one tells it. Padding to the longest sequence needs all of them.
-        """
+        """The form of the first converted example; the longest sequence is that of all."""
         assert self._converter is not None
         numbers = range(self.num_examples) if self._numbers is None else self._numbers.tolist()
         examples = map(self._converter.convert, iterate(self._split), numbers)
@@ -291,13 +277,12 @@ class StreamReader(IteratorReader):
             longest.update((key, max(longest[key], len(flat[key]))) for key in longest)
         return form._replace(longest=longest)
 
-    def _positions(self, number: np.ndarray) -> np.ndarray:
-        first = int(number) * self.batch_size
-        return self._select_rows(self._order.positions(first, self.batch_size))
-
-    def _select_rows(self, positions: np.ndarray) -> np.ndarray:
-        """The positions of the examples that are read, of those of whole batches."""
-        return positions if self._part is None else positions[self._part.positions(len(positions))]
+    def _positions(self, first: int, count: int) -> np.ndarray:
+        """The positions of the examples that are read, of `count` from the `first` one on."""
+        positions = self._order.positions(first, count)
+        if self._part is None:
+            return positions
+        return positions.reshape(-1, self.batch_size)[:, self._part].reshape(-1)
 
 
 _READS = _Reads()
