@@ -54,7 +54,7 @@ class RunLog(SessionRecord):
         self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
     ) -> None:
         """Write what describes the run, before its first step, and say what is about to be trained;
-        `changes` from the session before may be empty texts.
+        `changes` are sentences on what the run begins with.
         """
         job, folder, log, run_data = self._job, self._folder, self._console.log, self._run_data
         facts, dataset = self.session_facts(), self._run_data.dataset
@@ -113,7 +113,7 @@ class RunLog(SessionRecord):
         order = job.plugins.describe_order()
         if order:
             log(f"order  {order}")
-        notes = [*job.notes, *_plan_notes(self._plan, job.origins), *filter(None, changes)]
+        notes = [*job.notes, *_plan_notes(self._plan, job.origins), *changes]
         sessions = folder.commits.sessions()
         differences = find_session_changes(sessions[-1], facts) if sessions else []
         if differences:  # those of a resume will not be the bits of an uninterrupted run
