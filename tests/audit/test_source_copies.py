@@ -78,15 +78,6 @@ def test_a_file_that_changes_while_the_run_begins_is_omitted(here):
     assert copy.omitted == ["../x", "a.py", "gone.py"]
 
 
-def test_large_files_are_omitted_with_a_warning(mate, cli, monkeypatch):
-    monkeypatch.setattr(source_copies, "MAX_FILE_BYTES", 100)
-    (mate / "mate.py").write_text("FACTOR = 2.0\n")
-    forget_modules(mate)
-    result = cli("resume", "run", "--steps", 5, "--trust")
-    assert "lacks files that are large or have just changed: mine.py" in result.err
-    assert cli("verify", "run").code == 0
-
-
 @pytest.mark.parametrize(
     "error, raised", [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(28, "Full"), RetryError)]
 )
