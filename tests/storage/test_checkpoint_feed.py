@@ -36,12 +36,8 @@ class Writer:
 
     def commit(self, step, keep=KEEP_ALL, tensors=None):
         save(self.folder, step)
-        self.folder.checkpoints.commit(
-            step,
-            100.0 + step,
-            lambda checkpoints: [c.step for c in checkpoints[-keep:]],
-            tensors or f"tensors of {step}",
-        )
+        tensors = tensors or f"tensors of {step}"
+        self.folder.checkpoints.commit(step, 100.0 + step, tensors, keep)
 
     def resume(self, step):
         start = self.folder.commits.find_commit(step)

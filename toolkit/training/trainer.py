@@ -20,13 +20,11 @@ from ..storage.commit_log import Checkpoint
 from ..storage.entries import FINISHED, WEIGHTS
 from .devices import open_devices
 from .hooks.base import Every, SessionHook
-from .hooks.checkpoints import Checkpoints
 from .hooks.guard import Guard
 from .hooks.metrics import Metrics
-from .hooks.profile import Profile
 from .hooks.runner import RunHook, list_costs
-from .hooks.stop import Stop
 from .hooks.summaries import Summaries
+from .hooks.timed import Checkpoints, Profile, Stop
 from .hooks.validation import Validation
 from .initial_weights import check_model, open_initial_weights, read_parents
 from .loop import Loop
