@@ -135,7 +135,8 @@ def test_summaries_have_loss_rate_gradient_norm_and_speed_at_the_same_steps(writ
 
 def test_a_run_whose_session_is_lost_ends_with_exit_code_138_and_continues_exactly(data):
     options = {"data": data, "steps": 9, "checkpoint_steps": 2}
-    with pytest.raises(RetryError, match="The session was lost at step 5") as error:
+    lost = "session was lost in step 6: the machine has gone"
+    with pytest.raises(RetryError, match=lost) as error:
         testing.train(with_hooks(CallAt([5], lose_session)), "run", **options)
     assert error.value.exit_code == 138 and "toolkit resume" in error.value.hint
     assert (RunFolder("run").state()["status"], steps_of("run")[-1]) == ("failed", 4)

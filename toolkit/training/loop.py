@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import time
-from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
 from ..compat import summarize_tf_error, tf
 from ..display.console import Console
@@ -136,11 +136,10 @@ class Loop:
                 monitored = open_session(master, scaffold, config, [self._runner])
             with monitored:
                 try:
-                    with translated_errors(self):
-                        while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
-                            monitored.run_step_fn(self._run_to_next_due_step)
-                            if monitored.should_stop():  # by a hook from elsewhere
-                                self.request_stop("a session hook asked for the end")
+                    while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
+                        monitored.run_step_fn(self._run_to_next_due_step)
+                        if monitored.should_stop():  # by a hook from elsewhere
+                            self.request_stop("a session hook asked for the end")
                 except BaseException as error:
                     self._end_hooks(error)
                     raise
@@ -166,18 +165,19 @@ class Loop:
     # ----------------------------------------------------------------------------------- one step
 
     def _run_to_next_due_step(self, step_context: Any) -> None:
-        start = time.monotonic()
-        # Steps without hooks, many per call, up to the one before the next due step.
-        self._run_bare_steps()
-        bare = time.monotonic()
-        self._bare_secs += bare - start
-        # One step with hooks: it is counted, then each due hook runs, in the order printed.
-        if self.step < self._until:
-            if self._stop is StopKind.REQUESTED:
-                self._stop = StopKind.PAUSING
-            with self._peers.calling(STEP):
-                step_context.run_with_hooks(self._graph.train_op)
-            self._due_secs += time.monotonic() - bare
+        with translated_errors(self):  # here: TensorFlow itself replaces a session that was lost
+            start = time.monotonic()
+            # Steps without hooks, many per call, up to the one before the next due step.
+            self._run_bare_steps()
+            bare = time.monotonic()
+            self._bare_secs += bare - start
+            # One step with hooks: it is counted, then each due hook runs, in the order printed.
+            if self.step < self._until:
+                if self._stop is StopKind.REQUESTED:
+                    self._stop = StopKind.PAUSING
+                with self._peers.calling(STEP):
+                    step_context.run_with_hooks(self._graph.train_op)
+                self._due_secs += time.monotonic() - bare
 
     def _run_bare_steps(self) -> None:
         until = min(self._runner.next_due_step(self.step), self._until) - 1
@@ -281,8 +281,8 @@ class Loop:
 
         It is called after the initializers of the variables. Then TensorFlow initializes what no
         checkpoint has, such as local variables, and `begin_session` tells the hooks. Raises
-        RetryError for a second session, with which TensorFlow replaces one that was lost: a resume
-        continues, as after a kill.
+        RetryError for a second session, with which TensorFlow replaces one that was lost before the
+        first step: a resume continues, as after a kill.
         """
         if self._has_begun:
             raise RetryError(f"The session was lost at step {self.step}.")
@@ -376,9 +376,13 @@ class Loop:
         """Give the sums of the steps' scalars a value, in all processes; see `StepSums.rows`."""
         self._peers.assign_sums(self.session, self._graph.sums, rows)
 
-    def ms_per_step(self) -> Dict[str, float]:
-        """Milliseconds per step by name: of steps without hooks, of those with, of each hook."""
+    def list_costs(self) -> List[str]:
+        """The lines of a table: what steps without hooks, those with them, and each hook took."""
         runner = self._runner
         with_hooks = max(0.0, self._due_secs - runner.secs_in_steps)
-        rows = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **runner.seconds}
-        return {name: round(1000 * x / max(self._num_steps, 1), 6) for name, x in rows.items()}
+        secs = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **runner.seconds}
+        width, total = max(map(len, secs)), max(sum(secs.values()), 1e-9)
+        return [f"{'':<{width}}  ms per step   share"] + [
+            f"{name:<{width}}  {1000 * x / max(self._num_steps, 1):11.4f}  {x / total:6.1%}"
+            for name, x in secs.items()
+        ]

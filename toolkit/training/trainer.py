@@ -22,7 +22,7 @@ from .devices import open_devices
 from .hooks.base import Every, SessionHook
 from .hooks.guard import Guard
 from .hooks.metrics import Metrics
-from .hooks.runner import RunHook, list_costs
+from .hooks.runner import RunHook
 from .hooks.summaries import Summaries
 from .hooks.timed import Checkpoints, Profile, Stop
 from .hooks.validation import Validation
@@ -216,10 +216,9 @@ class Trainer:
             raise
         console.stop()
         summaries.close()
-        costs = loop.ms_per_step()
-        for line in list_costs(costs) if self.job.options.profile_hooks else ():
+        for line in loop.list_costs() if self.job.options.profile_hooks else ():
             console.log(line)
-        self.log.end(result, costs)
+        self.log.end(result)
         return result
 
     def _build_hooks(self) -> Tuple[List[RunHook], Summaries]:

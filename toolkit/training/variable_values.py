@@ -16,9 +16,11 @@ def read(session: tf.Session) -> bytes:
     """The values of all variables of the session's graph."""
     variables = _variables(session)
     arrays: Dict[str, Any] = {"names": np.array([v.op.name for v in variables], dtype=str)}
-    for number, value in enumerate(session.run(variables)):  # as protos, which have texts, too
-        proto = tf.AttrValue(tensor=tf.make_tensor_proto(value)).SerializeToString()
-        arrays[f"v{number}"] = np.frombuffer(proto, np.uint8)
+    for number, (variable, value) in enumerate(zip(variables, session.run(variables))):
+        if variable.dtype.base_dtype == tf.string:  # numpy would drop zeros at the end of a text
+            proto = tf.AttrValue(tensor=tf.make_tensor_proto(value)).SerializeToString()
+            value = np.frombuffer(proto, np.uint8)
+        arrays[f"v{number}"] = value
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
@@ -39,7 +41,11 @@ def assign(session: tf.Session, data: bytes) -> None:
             )
         for number, name in enumerate(names):  # one by one: two may share one initial value
             variable = variables[name]
-            value = tf.make_ndarray(tf.AttrValue.FromString(file[f"v{number}"].tobytes()).tensor)
+            value, dtype = file[f"v{number}"], variable.dtype.base_dtype
+            if dtype == tf.string:
+                value = tf.make_ndarray(tf.AttrValue.FromString(value.tobytes()).tensor)
+            else:
+                value = value.view(dtype.as_numpy_dtype)  # a file has bfloat16 as plain bytes
             session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
 
