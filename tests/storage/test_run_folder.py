@@ -482,15 +482,15 @@ def test_a_checkpoint_is_found_by_its_step_as_last_or_as_best(committed):
 def test_a_reader_follows_a_process_that_commits_and_deletes(committed):
     reader = reopen(committed).checkpoints
     assert [c.step for c in reader.list()] == [2, 4, 6]
-    commit(committed, 8, lambda checkpoints: [])
+    commit(committed, 8, keep=1)
     warnings = []
     assert reader.newest(warnings.append).step == 8 and warnings == []
-    commit(committed, 10, lambda checkpoints: [])
+    commit(committed, 10, keep=1)
     with pytest.raises(
         CheckpointError, match="has no checkpoint '8'.\nIt has last and the steps 10"
     ):
         reader.find("8")
-    commit(committed, 12, lambda checkpoints: [])
+    commit(committed, 12, keep=1)
     assert reader.find("last").step == 12
 
 
