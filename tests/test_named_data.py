@@ -167,9 +167,9 @@ def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
 def test_a_run_and_its_manifest_name_each_component(run):
     with open(os.path.join(run, "console.log")) as file:
         assert (
-            "24 train, 9 test; features is_new bool, note text, photo image uint8 4x6x3, size "
-            "float32, words int64 ?; labels is_cheap bool, mask class of 3 uint8 4x6, price "
-            "float32)"
+            "24 train, 9 test; features/is_new bool, features/note text, features/photo image "
+            "uint8 4x6x3, features/size float32, features/words int64 ?, labels/is_cheap bool, "
+            "labels/mask class of 3 uint8 4x6, labels/price float32)"
         ) in file.read()
     components = dict(read_json(run, "manifest.json")["data"]["spec"]["components"])
     assert components["features/words"][:3] == [[None], "int64", "value"]

@@ -13,10 +13,10 @@ from toolkit.errors import RetryError, UsageError
 from toolkit.training.peers import await_reason, check_facts, shared_facts
 
 FACTS = {
-    "versions": {"tensorflow": "2.21.0"},
-    "options": {"learning_rate": 0.1},
-    "plugins": {"mine": {"mine.py": "a1"}},
-    "data": {"bars.npz": "b2"},
+    "version tensorflow": "2.21.0",
+    "option learning_rate": 0.1,
+    "plugin mine": {"mine.py": "a1"},
+    "data bars.npz": "b2",
     "reader": "resident",
     "mode": "loop",
 }
@@ -33,11 +33,11 @@ class EndedChannel:
 @pytest.mark.parametrize(
     ("title", "value", "difference"),
     [
-        ("versions", {"tensorflow": "1.15.5"}, "version tensorflow = '1.15.5', the chief '2.21.0'"),
-        ("options", {"learning_rate": 0.5}, "option learning_rate = 0.5, the chief 0.1"),
-        ("options", {}, "option learning_rate = None, the chief 0.1"),
-        ("plugins", {"mine": {}}, "other plugins than the chief: mine"),
-        ("data", {"bars.npz": "c3"}, "other data than the chief: bars.npz"),
+        ("version tensorflow", "1.15.5", "version tensorflow '1.15.5', the chief '2.21.0'"),
+        ("option learning_rate", 0.5, "option learning_rate 0.5, the chief 0.1"),
+        ("option steps", 5, "option steps 5, the chief None"),
+        ("plugin mine", {}, "other plugin mine than the chief"),
+        ("data bars.npz", "c3", "other data bars.npz than the chief"),
         ("reader", "stream", "reader 'stream', the chief 'resident'"),
     ],
 )
@@ -50,14 +50,16 @@ def test_a_difference_at_the_start_is_named(title, value, difference):
 
 def test_processes_compare_all_but_places_and_machines():
     places = {"data": "npz:bars.npz", "folder": "r", "plugin": "./mine.py", "with": []}
-    facts = dict(FACTS, machine={"cpu": "a"}, partition={"train": 40})
-    facts["options"] = {**places, "console_secs": 5, "init_from": "", "learning_rate": 0.1}
-    facts["versions"] = {"toolkit": "0.2", "tensorflow": "2.21.0", "numpy": "2.0"}
-    assert shared_facts(facts) == {
-        **FACTS,
-        "partition": {"train": 40},
-        "versions": {"toolkit": "0.2", "tensorflow": "2.21.0"},
+    facts = {
+        "options": {**places, "console_secs": 5, "init_from": "", "learning_rate": 0.1},
+        "versions": {"toolkit": "0.2", "tensorflow": "2.21.0", "numpy": "2.0"},
+        "plugins": {"mine": {"mine.py": "a1"}},
+        "data": {"bars.npz": "b2"},
+        **{"machine": {"cpu": "a"}, "partition": {"train": 40}},
+        **{"reader": "resident", "mode": "loop"},
     }
+    expected = {**FACTS, "version toolkit": "0.2", "partition": {"train": 40}}
+    assert shared_facts(facts) == expected
 
 
 def test_processes_that_make_other_calls_are_refused():

@@ -22,7 +22,7 @@ from toolkit.graph.run import Run
 from toolkit.graph.step_strategy import AsynchronousStep
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
-from toolkit.training.faults import diverged_before
+from toolkit.training.faults import diverged
 from toolkit.training.parameter_servers import ServerPeers, TicketRunner
 
 BATCH = 8
@@ -189,7 +189,7 @@ def test_the_chief_counts_a_refused_step_so_that_the_next_ticket_is_a_new_batch(
     result = open_rounds(team)[0].run(EPOCH)
     assert result.step == result.num_steps == team[1].values()[0]
     assert 1 <= result.refused_step <= result.step and result.refusal[0].loss == "nan"
-    error = diverged_before(result.step, result.refused_step, result.refusal)
+    error = diverged(result.step, result.refusal, result.refused_step)
     assert f"in step {result.refused_step}: loss nan" in error.message
     assert f"Step {result.step} is kept" in error.hint and error.exit_code == 3
 

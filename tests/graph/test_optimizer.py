@@ -27,9 +27,6 @@ def check_rates(steps, rates, total_steps=None, **options):
             for s in steps
         ]
         assert tf_session.run(tensors) == pytest.approx(rates, abs=1e-6)
-    # The share of the rate that is computed without a graph.
-    shares = [schedules.rate_share(run_options, s, total_steps) for s in steps]
-    assert shares == pytest.approx(rates, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ def save(folder, step):
         write(f"{ending} of step {step}", f"{folder.checkpoints.prefix(step)}.{ending}")
 
 
-def commit(folder, step, retain=lambda checkpoints: [c.step for c in checkpoints]):
+def commit(folder, step, keep=99):
     """Commit a step with a record of metrics."""
     folder.metrics.append({"step": step})
     save(folder, step)
-    folder.checkpoints.commit(step, 100.0 + step, retain, "tensors")
+    folder.checkpoints.commit(step, 100.0 + step, "tensors", keep)

@@ -36,12 +36,8 @@ class Writer:
 
     def commit(self, step, keep=KEEP_ALL, tensors=None):
         save(self.folder, step)
-        self.folder.checkpoints.commit(
-            step,
-            100.0 + step,
-            lambda checkpoints: [c.step for c in checkpoints[-keep:]],
-            tensors or f"tensors of {step}",
-        )
+        tensors = tensors or f"tensors of {step}"
+        self.folder.checkpoints.commit(step, 100.0 + step, tensors, keep)
 
     def resume(self, step):
         start = self.folder.commits.find_commit(step)
@@ -105,11 +101,11 @@ def feed_of(writer, clock):
 
 
 def take_all(feed):
-    """(step, left out) of each checkpoint to the end."""
+    """The step of each checkpoint to the end."""
     items = []
     item = feed.next()
     while item is not None:
-        items.append((item.checkpoint.step, item.left_out))
+        items.append(item.checkpoint.step)
         feed.complete(item)
         item = feed.next()
     return items
@@ -126,9 +122,9 @@ def test_each_checkpoint_is_fed_once_in_order_until_the_run_ends(writer, clock, 
         lambda: writer.end(exit_code=0),
     ]
     feed = feed_of()
-    assert take_all(feed) == [(2, []), (4, []), (6, [])]
+    assert take_all(feed) == [2, 4, 6]
     assert feed.end == ("finished", 6, "reached step 6", 0)
-    assert feed.remaining_steps() == [] and clock.actions == []
+    assert clock.actions == []
 
 
 def test_a_checkpoint_is_fed_again_until_it_is_complete(writer, feed_of):
@@ -151,8 +147,8 @@ def test_what_retention_deletes_is_left_out(writer, feed_of, every):
     second = feed.next()
     writer.commit(6, keep=1)
     writer.end()
-    assert (first.checkpoint.step, second.checkpoint.step, second.left_out) == (2, 4, [2])
-    assert take_all(feed) == [(6, [2, 4])] and feed.warnings == []
+    assert (first.checkpoint.step, second.checkpoint.step) == (2, 4)
+    assert take_all(feed) == [6] and feed.warnings == []
 
 
 def test_retention_between_two_looks_at_the_files_is_no_damage(writer, feed_of, monkeypatch):
@@ -191,8 +187,8 @@ def test_a_kill_and_a_resume_in_between_go_unnoticed(writer, clock, feed_of):
     feed.is_known = lambda checkpoint: checkpoint.tensors == "tensors of 4"
     clock.actions = [kill, *actions, writer.end]
     item = feed.next()  # not step 4 again: it has the same tensors
-    assert (item.checkpoint.step, item.session, item.left_out) == (6, 2, [])
-    assert take_all(feed) == [(6, [])]
+    assert (item.checkpoint.step, item.session) == (6, 2)
+    assert take_all(feed) == [6]
 
 
 def test_a_step_with_other_tensors_after_a_resume_is_another_checkpoint(writer, feed_of):
@@ -203,7 +199,7 @@ def test_a_step_with_other_tensors_after_a_resume_is_another_checkpoint(writer, 
     writer.resume(2)
     writer.commit(4, tensors="others")
     writer.end()
-    assert take_all(feed) == [(4, [])]
+    assert take_all(feed) == [4]
 
 
 def test_a_checkpoint_that_a_resume_discards_gives_way_to_the_one_before(writer, clock, feed_of):
@@ -216,10 +212,10 @@ def test_a_checkpoint_that_a_resume_discards_gives_way_to_the_one_before(writer,
 @pytest.mark.parametrize(
     "every, known, expected",
     [
-        (False, None, [(6, [2, 4])]),
-        (True, None, [(2, []), (4, []), (6, [])]),
-        (False, 4, [(6, [])]),  # and no older ones after a known one
-        (True, 4, [(2, []), (6, [])]),
+        (False, None, [6]),
+        (True, None, [2, 4, 6]),
+        (False, 4, [6]),  # and no older ones after a known one
+        (True, 4, [2, 6]),
     ],
 )
 def test_who_falls_behind_takes_the_newest_or_every_one_that_is_not_known(
@@ -240,7 +236,7 @@ def test_a_damaged_last_checkpoint_is_waited_for_and_an_error_of_an_ended_run(
     writer.damage(2)
     clock.actions = [lambda: None, lambda: None, lambda: writer.repair(2)]
     feed = feed_of()
-    assert take_all(feed) == [(2, [])] and feed.warnings == []
+    assert take_all(feed) == [2] and feed.warnings == []
     writer.damage(2)
     with pytest.raises(CheckpointError, match="The checkpoint of step 2 is damaged: .* bytes"):
         feed_of().next()
@@ -251,7 +247,7 @@ def test_a_damaged_checkpoint_before_an_intact_one_is_a_warning(writer, feed_of)
     writer.end()
     writer.damage(2)
     feed = feed_of(every=True)
-    assert take_all(feed) == [(4, [2])]
+    assert take_all(feed) == [4]
     (warning,) = feed.warnings
     assert warning.startswith("The checkpoint of step 2 is damaged: model.ckpt-2.index has ")
 
@@ -275,7 +271,7 @@ def test_the_end_has_the_exit_code_of_the_process_that_trained(writer, feed_of, 
     writer.write(2)
     writer.end(status, exit_code=code)
     feed = feed_of()
-    assert take_all(feed) == [(2, [])]
+    assert take_all(feed) == [2]
     assert (feed.end.status, feed.end.exit_code) == (status, code)
 
 
@@ -294,7 +290,7 @@ def test_a_killed_run_ends_the_feed_after_a_silence(writer, clock, feed_of, stat
 def test_a_process_that_trains_breaks_the_silence(writer, clock, feed_of):
     writer.begin()  # which locks the folder
     clock.actions = [lambda: None] * 200 + [lambda: writer.commit(2), writer.end]
-    assert take_all(feed_of()) == [(2, [])]
+    assert take_all(feed_of()) == [2]
     assert clock.now > 100
 
 
@@ -348,7 +344,7 @@ def test_another_run_in_the_folder_is_not_taken_for_the_first_that_had_a_checkpo
 
 @pytest.mark.parametrize(
     "change, expected",
-    [("resume", [(2, []), (4, [])]), ("replace", [(4, [])]), ("nothing", [(2, [])])],
+    [("resume", [2, 4]), ("replace", [4]), ("nothing", [2])],
 )
 def test_a_run_that_is_about_to_change_is_fed_from_once_it_does_or_after_a_while(
     writer, clock, feed_of, change, expected

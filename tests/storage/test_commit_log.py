@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from toolkit.storage.commit_log import NO_HASH, Checkpoint, CommitLog, retention_rule
+from toolkit.storage.commit_log import NO_HASH, Checkpoint, CommitLog, retained_steps
 from toolkit.storage.jsonl import FileDigest
 
 EMPTY = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
@@ -182,22 +182,18 @@ def test_an_entry_that_could_not_be_written_does_not_count(log, reopen, monkeypa
     assert reopen().faults() == [] and steps(reopen()) == [8]
 
 
-def checkpoints_at(*hours):
-    return [Checkpoint(i, "", hour * 3600.0, {}) for i, hour in enumerate(hours)]
-
-
 @pytest.mark.parametrize(
-    "rule, hours, kept",
+    "keep, every, hours, kept",
     [
-        (retention_rule(2, None), [0, 1, 2, 3], [2, 3]),
-        (retention_rule(2, None, [0]), [0, 1, 2, 3], [0, 2, 3]),
-        (retention_rule(9, None), [0, 1], [0, 1]),
-        (retention_rule(1, 1.0), [], []),
+        (2, None, [0, 1, 2, 3], {2, 3}),
+        (9, None, [0, 1], {0, 1}),
+        (1, 1.0, [], set()),
         # An hour counts from the last checkpoint that is kept.
-        (retention_rule(1, 1.0), [0, 0.9, 1.8, 1.9, 2.8, 2.9], [0, 2, 4, 5]),
+        (1, 1.0, [0, 0.9, 1.8, 1.9, 2.8, 2.9], {0, 2, 4, 5}),
         # The clock was set back from 10 to 2: the next after an hour from there is the one at 3.
-        (retention_rule(1, 1.0), [9, 10, 2, 2.5, 3, 3.5, 3.6], [0, 1, 4, 6]),
+        (1, 1.0, [9, 10, 2, 2.5, 3, 3.5, 3.6], {0, 1, 4, 6}),
     ],
 )
-def test_retention_keeps_the_newest_those_named_and_one_per_hour(rule, hours, kept):
-    assert sorted(set(rule(checkpoints_at(*hours)))) == kept
+def test_retention_keeps_the_newest_and_one_per_hour(keep, every, hours, kept):
+    checkpoints = [Checkpoint(i, "", hour * 3600.0, {}) for i, hour in enumerate(hours)]
+    assert retained_steps(checkpoints, keep, every) == kept

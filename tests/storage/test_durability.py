@@ -49,7 +49,7 @@ def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(
     run = begin(tmp_path / "run")
     commit(run, 2)
     disk.clear()
-    commit(run, 4, retain=lambda checkpoints: [])
+    commit(run, 4, keep=1)
     assert disk == [
         *(("sync", f"model.ckpt-4.{ending}") for ending in ENDINGS),
         ("sync", "checkpoints"),

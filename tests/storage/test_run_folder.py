@@ -312,9 +312,10 @@ def test_a_commit_lists_the_files_of_its_step_and_the_metrics_so_far(run):
     assert (checkpoint.time, checkpoint.tensors) == (102.0, "tensors")
 
 
-@pytest.mark.parametrize("retained, left", [([8, 2], [2, 8]), ([], [8])])
-def test_checkpoints_that_are_not_retained_are_deleted_but_the_new_one(committed, retained, left):
-    commit(committed, 8, retain=lambda checkpoints: retained)
+@pytest.mark.parametrize("best, left", [(2, [2, 8]), (5, [8])])  # step 5 is deleted already
+def test_checkpoints_that_are_not_retained_are_deleted_but_the_best_one(committed, best, left):
+    committed.record("evaluated", best={"step": best})
+    commit(committed, 8, keep=1)
     assert steps(committed) == left
     assert {name.split(".")[1] for name in files(committed)} == {f"ckpt-{n}" for n in left}
 
@@ -351,7 +352,7 @@ def test_a_crash_at_any_point_of_a_commit_leaves_an_intact_checkpoint(
         committed.metrics.append({"step": 8})
         save(committed, 8)
         crashing(monkeypatch, owner, name, after)
-        committed.checkpoints.commit(8, 108.0, lambda checkpoints: [6], "tensors")
+        committed.checkpoints.commit(8, 108.0, "tensors", 2)
     monkeypatch.undo()
     committed.unlock()
     other = reopen(committed)
@@ -481,15 +482,15 @@ def test_a_checkpoint_is_found_by_its_step_as_last_or_as_best(committed):
 def test_a_reader_follows_a_process_that_commits_and_deletes(committed):
     reader = reopen(committed).checkpoints
     assert [c.step for c in reader.list()] == [2, 4, 6]
-    commit(committed, 8, lambda checkpoints: [])
+    commit(committed, 8, keep=1)
     warnings = []
     assert reader.newest(warnings.append).step == 8 and warnings == []
-    commit(committed, 10, lambda checkpoints: [])
+    commit(committed, 10, keep=1)
     with pytest.raises(
         CheckpointError, match="has no checkpoint '8'.\nIt has last and the steps 10"
     ):
         reader.find("8")
-    commit(committed, 12, lambda checkpoints: [])
+    commit(committed, 12, keep=1)
     assert reader.find("last").step == 12
 
 

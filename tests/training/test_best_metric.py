@@ -214,10 +214,10 @@ def test_the_count_of_early_stopping_begins_again_too(run, manifest):
 def test_another_validation_split_begins_the_best_again(run, manifest, data, tmp_path):
     plugin = Scripted(TWO, a=A)
     run(plugin, steps=2, best_metric="a")
-    before = manifest()["best"]["depends_on"]["examples"][:12]
+    before = manifest()["best"]["depends_on"]["examples"][:40]
     write_bars(tmp_path / "bars.npz", validation=8)
     _, log = run(plugin, steps=4)
-    now = manifest()["best"]["depends_on"]["examples"][:12]
+    now = manifest()["best"]["depends_on"]["examples"][:40]
     assert AGAIN + f"examples was {before}, now {now}; step 1 was best\n" in log
     assert manifest()["best"]["step"] == 2
 

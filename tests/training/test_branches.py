@@ -138,8 +138,7 @@ def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
 @pytest.mark.parametrize(
     "argv, code, message",
     [
-        (["--from", 0], 2, "run has no checkpoint of step 0."),
-        (["--from", 3], 2, "run has no checkpoint of step 3."),
+        (["--from", 3], 5, "has no checkpoint '3'.\nIt has last, best and the steps 2, 4, 6."),
         (["--from", 6], 2, "No step is left after step 6: the run ends at step 6."),
         (["--from", -1], 2, "-1 is not in the range"),
         (["--run-dir", "new"], 2, "--run-dir names the folder of a branch, but --from is missing."),
@@ -156,20 +155,10 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(cli, run, argv, code, mess
     assert sorted(os.listdir(".")) == before
 
 
-def test_the_refusal_names_the_intact_steps(cli, run, here):
+def test_a_damaged_checkpoint_has_no_branches(cli, run, here):
     damage(here / run, 2)
-    result = cli("resume", run, "--from", 3)
-    assert "It has the steps 4, 6. To begin at step 0, train it again: toolkit run --config" in (
-        result.err
-    )
     damaged = cli("resume", run, "--from", 2)
     assert damaged.code == 5 and "The checkpoint of step 2 is damaged: " in damaged.err
-
-
-def test_a_step_that_was_not_kept_is_said_so(cli, run):
-    assert cli("resume", run, "--steps", 16, "--keep-checkpoints", 1).code == 0
-    result = cli("resume", run, "--from", 4)
-    assert "run has no checkpoint of step 4: it was not kept." in result.err
 
 
 def test_a_branch_without_the_best_checkpoint_so_far_has_the_last(cli, golden):

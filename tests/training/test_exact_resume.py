@@ -7,7 +7,7 @@ import glob
 import os
 
 import pytest
-from hook_fixtures import CallAt, Death, die, lose_session
+from hook_fixtures import CallAt, Death, die
 from linear_fixtures import Linear, write_bars
 
 from toolkit import Every, SessionHook, hookimpl, testing, tf
@@ -208,18 +208,3 @@ def test_a_death_between_training_and_test_leaves_the_test_to_the_resume(data):
     assert RunFolder("run").state()["status"] == "trained"
     assert train(Noisy, "run")["test"]["examples"] == 13
     assert RunFolder("run").state()["status"] == "finished"
-
-
-class SessionLoss(Noisy):
-    """Its session is lost after some steps, once each."""
-
-    @hookimpl
-    def session_hooks(self):
-        return [Count(), CallAt([3, 9, 11, 13, 14, 16], lose_session)]
-
-
-def test_lost_sessions_leave_no_trace(data, whole):
-    testing.train(SessionLoss(), "run", data=data, **OPTIONS)
-    assert final_state("run") == whole.state and events("run") == whole.events
-    sessions = [session["from"] for session in RunFolder("run").commits.sessions()]
-    assert sessions == [0, 0, 8, 10, 12, 12, 15]  # commits are at multiples of 4 and of 5

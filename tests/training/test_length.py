@@ -1,17 +1,14 @@
-"""What the length of a run means for its time, rate and gradients, and what a resume says of it."""
+"""What the length of a run means for its gradients, and what differs in a later session."""
 
 from __future__ import annotations
 
 import pytest
-from file_fixtures import read_json
-from linear_fixtures import write_bars
-from run_fixtures import write_plugin
 
 from toolkit.errors import UsageError
 from toolkit.options import CoreOptions
 from toolkit.storage.session_changes import find_session_changes
 from toolkit.training import provenance
-from toolkit.training.setup import describe_other_length, total_steps
+from toolkit.training.setup import total_steps
 from toolkit.training.step_mode import check_accumulation
 
 
@@ -54,76 +51,6 @@ def test_an_accumulation_that_is_longer_than_the_run_is_refused(total, update_co
         return
     with pytest.raises(UsageError, match=f"^--accumulate is 8, but the run has {steps}: no weight"):
         check_accumulation(options(accumulate=8), total, update_counts)
-
-
-# A cosine over 100 steps: at step 50 half the full rate, at step 99 sin(pi/200)^2 = 2.47e-4 of it.
-@pytest.mark.parametrize(
-    "step, now, rates",
-    [
-        (100, 200, "50 % of the full rate after step 100, and was 0.0247 % before"),
-        (50, 100 * 2, "85.4 % of the full rate after step 50, and was 51.6 % before"),
-        (50, 75, "25 % of the full rate after step 50, and was 51.6 % before"),
-        (100, 101, "0.0242 % of the full rate after step 100, and was 0.0247 % before"),
-    ],
-)
-def test_another_length_whose_rate_changes_is_a_note(step, now, rates):
-    length = f"the cosine schedule follows the length of the run, {now} steps instead of 100"
-    note = describe_other_length(options(schedule="cosine"), step, 100, now)
-    assert note == f"the learning rate is {rates}: {length}"
-
-
-@pytest.mark.parametrize(
-    "values, step, before, now",
-    [
-        # Schedules that do not follow the length.
-        ({}, 100, 100, 400),
-        ({"warmup_steps": 5}, 100, 100, 400),
-        ({"schedule": "step", "decay_steps": 10}, 100, 100, 400),
-        # No step is trained, the length is the same, or no step is left.
-        ({"schedule": "cosine"}, 0, 100, 400),
-        ({"schedule": "cosine"}, 100, 100, 100),
-        ({"schedule": "cosine"}, 100, 100, 50),
-    ],
-)
-def test_a_length_without_a_change_of_the_rate_is_no_note(values, step, before, now):
-    assert describe_other_length(options(**values), step, before, now) == ""
-
-
-# -------------------------------------------------------------------------- in the log of a resume
-
-
-@pytest.fixture
-def run(golden):
-    """A run of 8 steps with a cosine, which ends at sin(pi / 16)^2 = 3.81 % of the full rate."""
-    return golden("--steps", 8, "--schedule", "cosine", "--no-evaluate") / "run"
-
-
-RATES = "learning rate is 50 % of the full rate after step 8, and was 3.81 % before"
-
-
-def test_another_rate_of_a_longer_run_is_noted(cli, run):
-    result = cli("resume", run, "--epochs", "3.2", "--steps", "none")
-    assert result.code == 0, result.err
-    assert f"note   the {RATES}: " in result.err
-    assert read_json(run, "manifest.json")["total_steps"] == 16
-    # The length is now that of the run.
-    assert RATES not in cli("resume", run, "--steps", 16).err
-
-
-SCHEDULE = """
-    @hookimpl
-    def optimize(self, losses, run):
-        return run.minimize(losses, schedule="{}")
-"""
-
-
-@pytest.mark.parametrize("own, of_run", [("cosine", "constant"), ("constant", "cosine")])
-def test_the_schedule_that_counts_is_that_of_the_updates(cli, here, own, of_run):
-    plugin = write_plugin(SCHEDULE.format(own))
-    argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    assert cli("run", *argv, "--steps", 8, "--schedule", of_run, "--no-evaluate").code == 0
-    result = cli("resume", "run", "--steps", 16)
-    assert (result.code, RATES in result.err) == (0, own == "cosine"), result.err
 
 
 @pytest.mark.parametrize(

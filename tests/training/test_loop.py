@@ -24,7 +24,6 @@ from toolkit.graph.session_config import choose_threads, session_config
 from toolkit.options import CoreOptions
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.hooks import metrics
-from toolkit.training.loop import MAX_RETRIES
 from toolkit.training.setup import evaluation_steps, record_steps
 
 
@@ -134,18 +133,16 @@ def test_summaries_have_loss_rate_gradient_norm_and_speed_at_the_same_steps(writ
 # ------------------------------------------------------------------------------ faults and signals
 
 
-def test_a_lost_session_gives_one_warning(data, capsys):
-    model = with_hooks(CallAt([3], lose_session))
-    testing.train(model, "run", data=data, steps=5, console=Console())
-    warnings = [line for line in capsys.readouterr().err.split("\n") if "warning" in line]
-    assert warnings == ["warning: the session was lost at step 3; continuing from step 2"]
-
-
-def test_a_run_whose_session_is_lost_too_often_ends_with_exit_code_138(data):
-    hook = CallAt([3] * 1000, lose_session)
-    with pytest.raises(RetryError, match=f"was lost {MAX_RETRIES + 1} times") as error:
-        testing.train(with_hooks(hook), "run", data=data, steps=9)
-    assert error.value.exit_code == 138
+def test_a_run_whose_session_is_lost_ends_with_exit_code_138_and_continues_exactly(data):
+    options = {"data": data, "steps": 9, "checkpoint_steps": 2}
+    lost = "session was lost in step 6: the machine has gone"
+    with pytest.raises(RetryError, match=lost) as error:
+        testing.train(with_hooks(CallAt([5], lose_session)), "run", **options)
+    assert error.value.exit_code == 138 and "toolkit resume" in error.value.hint
+    assert (RunFolder("run").state()["status"], steps_of("run")[-1]) == ("failed", 4)
+    testing.train(with_hooks(), "run")
+    testing.train(with_hooks(), "whole", **options)
+    assert testing.fingerprint("run") == testing.fingerprint("whole")
 
 
 class Begins(SessionHook):

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,16 +16,8 @@ from toolkit.compat import VERSION_FAMILY
 from toolkit.data.readers.stream import StreamReader
 from toolkit.errors import DataError, DivergedError, InterruptedRun
 from toolkit.storage.run_folder import RunFolder
-from toolkit.training import loop
-from toolkit.training.step_runner import (
-    CALL_SECS,
-    MAX_STEPS,
-    MAX_TRIAL_CALLS,
-    WARM_UP_CALLS,
-    AdaptiveStepCount,
-    FastestVariant,
-    StepRunner,
-)
+from toolkit.training import loop, step_runner
+from toolkit.training.step_runner import CALL_SECS, MAX_STEPS, StepRunner
 
 RARE = {"log_steps": 1000, "checkpoint_steps": 1000, "summary_steps": 1000, "evaluate": "no"}
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
@@ -58,13 +51,22 @@ def calls(monkeypatch):
 # ------------------------------------------------------------------------------------ step count
 
 
-def adapt(count, secs, calls=12, limit=10**6):
-    """The numbers of steps of calls whose steps take `secs` each, up to `limit` in a call."""
-    steps = []
-    for _ in range(calls):
-        steps.append(min(count.steps, limit))
-        count.observe(secs)
-    return steps
+def call_steps(monkeypatch, step_secs, fixed=None, max_steps=None, limit=10**6):
+    """The numbers of steps of calls whose steps take these seconds, up to `limit` in a call."""
+    clock, counts = [0.0], []
+
+    def call(num_steps):
+        clock[0] += num_steps * step_secs[len(counts)]
+        counts.append(int(num_steps))
+        return [0]
+
+    monkeypatch.setattr(step_runner, "time", mock.Mock(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(step_runner, "make_callable", lambda *_: call)
+    graph = mock.Mock(loop=mock.Mock(max_steps=max_steps, all_finite=None))
+    runner = StepRunner(None, graph, False, fixed)
+    for _ in step_secs:
+        runner.run(limit)
+    return counts
 
 
 @pytest.mark.parametrize(
@@ -77,51 +79,31 @@ def adapt(count, secs, calls=12, limit=10**6):
     ],
     ids=["fixed", "doubled until a call takes its time", "alone if slow", "falls at once"],
 )
-def test_the_step_count_follows_the_time_of_a_step_unless_it_is_fixed(fixed, secs, expected):
-    count = AdaptiveStepCount(fixed) if fixed else AdaptiveStepCount()
-    assert [adapt(count, each, calls=1)[0] for each in secs] == expected
+def test_the_step_count_follows_the_time_of_a_step_unless_it_is_fixed(
+    monkeypatch, fixed, secs, expected
+):
+    assert call_steps(monkeypatch, secs, fixed) == expected
 
 
 @pytest.mark.parametrize("max_steps, highest", [(None, MAX_STEPS), (20, 20)])
-def test_the_step_count_never_passes_the_maximum(max_steps, highest):
-    assert max(adapt(AdaptiveStepCount(max_steps=max_steps), 0.0)) == highest
-    assert AdaptiveStepCount(50, max_steps).steps == min(50, highest)
+def test_the_step_count_never_passes_the_maximum(monkeypatch, max_steps, highest):
+    assert max(call_steps(monkeypatch, [0.0] * 12, None, max_steps)) == highest
+    assert call_steps(monkeypatch, [0.0], 50, max_steps) == [min(50, highest)]
 
 
-def test_a_short_call_before_a_due_step_does_not_shorten_the_next_call():
-    count = AdaptiveStepCount()
-    adapt(count, CALL_SECS / 100.5)
-    assert adapt(count, CALL_SECS / 100.5, calls=1, limit=60) == [60]
-    assert adapt(count, CALL_SECS / 100.5, calls=1) == [100]
+def test_no_call_passes_a_due_step(monkeypatch):
+    assert call_steps(monkeypatch, [CALL_SECS / 100.5] * 8, limit=60)[-2:] == [60, 60]
 
 
-# ------------------------------------------------------------------------------ the fastest variant
-
-
-@pytest.mark.parametrize(
-    "step_secs, steps_per_call, best, calls",
-    [
-        ((0.001, 0.002), (1, 1), 0, MAX_TRIAL_CALLS),
-        ((0.002, 0.001), (1, 1), 1, MAX_TRIAL_CALLS),
-        ((0.002, 0.001), (1, 10), 1, MAX_TRIAL_CALLS),  # its calls are longer
-        ((1.0, 2.0), (1, 1), 0, 5),  # a trial of slow steps is short
-    ],
-)
-def test_the_variant_of_the_fastest_steps_stays_after_an_equal_number_of_calls_of_each(
-    step_secs, steps_per_call, best, calls
-):
-    fastest, indices = FastestVariant([lambda steps: 0, lambda steps: 1]), []
-    while not fastest.is_decided:
-        index = fastest.next(1)
-        fastest.observe(step_secs[index] * steps_per_call[index], steps_per_call[index])
-        indices.append(index)
-    assert indices == [0, 1] * (WARM_UP_CALLS + calls)
-    for _ in range(100):  # later slow calls change nothing
-        fastest.observe(9.0, 1)
-    assert fastest.next(1) == best
-
-
-# -------------------------------------------------------------------------------------------- calls
+@pytest.mark.parametrize("size, is_inline", [(32, True), (40000, False)])
+def test_a_small_step_in_memory_runs_in_the_calling_thread(monkeypatch, size, is_inline):
+    calls = []
+    monkeypatch.setattr(step_runner, "make_callable", lambda *args: calls.append(args[3]))
+    with tf.Graph().as_default() as graph:
+        tf.matmul(tf.zeros([size, 100]), tf.zeros([100, 50]))
+    for in_memory in True, False:
+        StepRunner(None, mock.Mock(tf_graph=graph, loop=None), in_memory)
+    assert calls == [is_inline, False]
 
 
 # -------------------------------------------------------------------------- steps in calls of a run

@@ -30,11 +30,11 @@ def tta_option(command: Command) -> Command:
     )(command)
 
 
-def print_metrics(result: Dict[str, Any], note: str = "") -> None:
-    """Print the lines of an evaluation: split, metrics, number of examples, step and a note; below
-    them those of a plugin's scorers.
+def print_metrics(result: Dict[str, Any]) -> None:
+    """Print the lines of an evaluation: split, metrics, number of examples and step; below them
+    those of a plugin's scorers.
     """
-    facts = f"{result['examples']} examples, step {result['step']}{note}{describe_level(result)}"
+    facts = f"{result['examples']} examples, step {result['step']}{describe_level(result)}"
     sys.stdout.write(f"{result['split']:7} {join_metrics(result)}  ({facts})\n")
     for line in [*describe_omissions(result), *result.get("lines", ())]:
         sys.stdout.write(f"{'':8}{line}\n")

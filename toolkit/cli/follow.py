@@ -62,7 +62,7 @@ class _Evaluations:
         self._evaluation: Optional[OpenEvaluation] = None
         self._log: Optional[EvaluationLog] = None
         self._session = 0  # of the open evaluation
-        self._count = self._num_left_out = 0
+        self._count = 0
 
     def run(self) -> RunEnd:
         """Evaluate until the run ends."""
@@ -78,7 +78,6 @@ class _Evaluations:
             item = self._feed.next()
         end = self._feed.end
         assert end is not None  # else there is a next checkpoint
-        self._num_left_out += len(self._feed.remaining_steps())
         reason = escape_line(end.reason.split("\n")[0].rstrip("."))
         ending = end.status + (f": {reason}" if reason else "")
         say(f"{self._folder} is {ending}; {self.describe_count()}.")
@@ -87,8 +86,7 @@ class _Evaluations:
     def describe_count(self) -> str:
         """How many checkpoints were evaluated, as a clause."""
         noun = "checkpoint was" if self._count == 1 else "checkpoints were"
-        left_out = f", {self._num_left_out} left out" if self._num_left_out else ""
-        return f"{self._count} {noun} evaluated{left_out}"
+        return f"{self._count} {noun} evaluated"
 
     def close(self) -> None:
         if self._evaluation is not None:
@@ -111,10 +109,7 @@ class _Evaluations:
                 return  # retention deleted it meanwhile, and the feed has a newer one
             raise
         self._feed.complete(item)
-        if item.left_out:
-            result["left_out"] = item.left_out
         self._count += 1
-        self._num_left_out += len(item.left_out)
         assert self._log is not None
         try:
             self._log.add(item.checkpoint, result)
@@ -123,7 +118,7 @@ class _Evaluations:
         if self._as_json:
             print_json_line(dict(result, run=str(self._folder)))
         else:
-            print_metrics(result, f"; {len(item.left_out)} left out" if item.left_out else "")
+            print_metrics(result)
             sys.stdout.flush()
 
     def _open(self, session: int) -> None:

@@ -407,10 +407,6 @@ class StepBuilder:
         """The names of the trainable variables that a group of an update of the step freezes."""
         return set().union(*[each.frozen for each in self._optimizers.values()])
 
-    def schedules(self) -> List[str]:
-        """The named schedules of learning rates that the updates of the step follow."""
-        return sorted({each.schedule for each in self._optimizers.values()} - {""})
-
     def has_decay(self) -> bool:
         """Whether a variable of the step has a weight decay."""
         return any(each.has_decay for each in self._optimizers.values())

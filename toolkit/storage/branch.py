@@ -42,24 +42,10 @@ class BranchPoint(NamedTuple):
 
 
 def find_branch_point(folder: RunFolder, step: int) -> BranchPoint:
-    """The commit of a step of the run that becomes the parent. Raises UsageError if there is no
-    checkpoint of the step, with those that are intact; CheckpointError if it or the commit log is
-    damaged.
+    """The commit of a step of the run that becomes the parent. Raises CheckpointError if there is
+    no checkpoint of the step, or it or the commit log is damaged.
     """
-    checkpoints = {checkpoint.step: checkpoint for checkpoint in folder.checkpoints.list()}
-    if step not in checkpoints:
-        was_committed = step in folder.commits.current_commits()
-        raise UsageError(
-            f"{folder} has no checkpoint of step {step}"
-            + (": it was not kept." if was_committed else "."),
-            hint=_describe_choice(folder, checkpoints.values()),
-        )
-    fault = folder.checkpoints.find_damage(checkpoints[step])
-    if fault:
-        raise CheckpointError(
-            f"The checkpoint of step {step} is damaged: {fault}.",
-            hint=_describe_choice(folder, checkpoints.values()),
-        )
+    checkpoint = folder.checkpoints.find(str(step))
     entry = folder.commits.current_commits().get(step)
     number = entry.number if entry else len(folder.commits.entries())
     earlier = folder.commits.entries()[:number]
@@ -71,16 +57,7 @@ def find_branch_point(folder: RunFolder, step: int) -> BranchPoint:
             hint="Copy the file back: a branch begins with its entries.",
         )
     sessions = [each.values for each in earlier if each.is_session]
-    return BranchPoint(checkpoints[step], number, sessions[-1] if sessions else {})
-
-
-def _describe_choice(folder: RunFolder, checkpoints: Iterable[Checkpoint]) -> str:
-    """A sentence that names the steps from which a branch can continue."""
-    steps = [str(c.step) for c in checkpoints if not folder.checkpoints.find_damage(c)]
-    again = (
-        f"To begin at step 0, train it again: toolkit run --config {folder.argument}/config.json"
-    )
-    return f"It has the steps {', '.join(steps)}. {again}" if steps else again
+    return BranchPoint(checkpoint, number, sessions[-1] if sessions else {})
 
 
 def create_branch(

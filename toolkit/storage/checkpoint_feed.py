@@ -28,8 +28,8 @@ class FeedSettings(NamedTuple):
     every: bool = False  # every checkpoint that exists, oldest first; otherwise the newest one
     idle_secs: float = 300.0  # after so long without a change in the folder of the run it ends
     start_secs: float = 300.0  # how long to wait for the run to begin
-    # Whether the run that is there at the start is about to be continued or replaced: it counts
-    # once it changes, or after `start_secs`.
+    # Whether the run that is there at the start is about to be continued or replaced: the wait for
+    # a run goes on until it changes, or for `start_secs`.
     awaits_change: bool = False
 
 
@@ -38,7 +38,6 @@ class NextCheckpoint(NamedTuple):
 
     checkpoint: Checkpoint  # whose files are intact, or were a moment ago
     number: int  # of its entry in the commit log
-    left_out: List[int]  # the steps of the commits since the one before that are not in the feed
     session: int  # how many sessions and branches the commit log has up to the entry
 
 
@@ -69,7 +68,6 @@ class CheckpointFeed:
         self._created: Any = None  # when the run began that has been fed from
         self._position = 0  # the number of the last entry that is done with
         self._read()
-        self._former_state = self._state if settings.awaits_change else {}
 
     def has_begun(self) -> bool:
         """Whether there is a run in the folder."""
@@ -78,14 +76,14 @@ class CheckpointFeed:
 
     def wait_for_run(self) -> None:
         """Wait until a run in the folder trains, or has ended. For errors, see `next`."""
-        while not (self.has_begun() and not self._awaits_change and (self.session or self.end)):
+        former = self._state if self._settings.awaits_change else {}
+        while former and self._state == former:
+            if self._clock() - self._start >= self._settings.start_secs:
+                break
+            self._sleep(_POLL_SECS)
+            self._read()
+        while not (self.has_begun() and (self.session or self.end)):
             self._wait()
-
-    @property
-    def _awaits_change(self) -> bool:
-        """Whether the run is as at the start, and about to change."""
-        is_over = self._clock() - self._start >= self._settings.start_secs
-        return bool(self._state) and self._state == self._former_state and not is_over
 
     @property
     def session(self) -> int:
@@ -111,18 +109,16 @@ class CheckpointFeed:
         """
         while True:
             self._read()
-            if not self._awaits_change:
-                item, fault = self._find_next()
-                if item is not None:
-                    self._created = self._created or self._state.get("created")
-                    return item
-                if self.end is not None and not self._is_outdated:
-                    return None
-                is_late = self._clock() - self._changed_at >= _PATIENCE_SECS
-                if fault and self.end is not None and is_late:
-                    raise CheckpointError(
-                        fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
-                    )
+            item, fault = self._find_next()
+            if item is not None:
+                self._created = self._created or self._state.get("created")
+                return item
+            if self.end is not None and not self._is_outdated:
+                return None
+            is_late = self._clock() - self._changed_at >= _PATIENCE_SECS
+            if fault and self.end is not None and is_late:
+                hint = f"For advice: toolkit doctor {self.folder.argument}"
+                raise CheckpointError(fault, hint=hint)
             self._wait()
 
     def complete(self, item: NextCheckpoint) -> None:
@@ -130,10 +126,6 @@ class CheckpointFeed:
         self._position = max(self._position, item.number)
         self._is_outdated = True
         self._read()
-
-    def remaining_steps(self) -> List[int]:
-        """The steps of the commits that are neither known nor done with."""
-        return sorted({item.checkpoint.step for item in self._pending()})
 
     def _read(self) -> None:
         """Read the commit log, if a file of the run has changed or the last reading failed."""
@@ -157,38 +149,29 @@ class CheckpointFeed:
                 hint="Repeat the command for it.",
             )
 
-    def _pending(self) -> List[NextCheckpoint]:
-        """The commits that are not done with, in the order of the log."""
-        pending: List[NextCheckpoint] = []
-        session = 0
-        for entry in self._entries:
-            session += _begins_session(entry)
-            if not entry.is_commit or entry.number <= self._position:
-                continue
-            checkpoint = self.folder.commits.checkpoint(entry)
-            if not self.is_known(checkpoint):
-                pending.append(NextCheckpoint(checkpoint, entry.number, [], session))
-            elif not self._settings.every:
-                pending = []  # they were left out before
-        return pending
-
     def _find_next(self) -> Tuple[Optional[NextCheckpoint], str]:
         """The next checkpoint whose files are intact now, if there is one; else what is wrong with
         the one that should be, as a sentence, "" if there is none.
         """
-        pending = [] if self._error else self._pending()
         faults: List[str] = []
-        checkpoints = self.folder.checkpoints
+        checkpoints, session = self.folder.checkpoints, 0
+        found: List[NextCheckpoint] = []
         try:
-            latest = {each.step: each for each in checkpoints.list()} if pending else {}
-            found = [each for each in pending if latest.get(each[0].step) == each[0]]
+            existing = [] if self._error else checkpoints.list()
+            for entry in self._entries if existing else ():
+                session += _begins_session(entry)
+                if entry.is_commit and entry.number > self._position:
+                    checkpoint = self.folder.commits.checkpoint(entry)
+                    if self.is_known(checkpoint):
+                        found = found if self._settings.every else []  # those before are older
+                    elif checkpoint in existing:
+                        found.append(NextCheckpoint(checkpoint, entry.number, session))
             for item in found if self._settings.every else found[-1:]:
                 step, fault = item.checkpoint.step, checkpoints.find_damage(item.checkpoint)
                 if not fault:
                     for text in faults:
                         self._warn(text)
-                    earlier = {e.checkpoint.step for e in pending if e.number < item.number}
-                    return item._replace(left_out=sorted(earlier - {step})), ""
+                    return item, ""
                 self._is_outdated = True
                 self.folder.commits.invalidate_cache()
                 if item.checkpoint in checkpoints.list():  # else retention has deleted it
@@ -210,7 +193,7 @@ class CheckpointFeed:
                     f"No run has begun in {folder} within {settings.start_secs:g} s.",
                     hint="Start the run, or name its folder.",
                 )
-        elif now - self._changed_at >= settings.idle_secs and not self._awaits_change:
+        elif now - self._changed_at >= settings.idle_secs:
             if not os.path.isdir(folder.path):
                 raise folder.loss_error()
             if not folder.is_locked():

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from ..errors import CheckpointError
 from ..files import TEMPORARY_PREFIX, sync
-from .commit_log import Checkpoint, CommitLog, RetentionRule
+from .commit_log import Checkpoint, CommitLog, retained_steps
 from .folder import Folder
 from .jsonl import FileDigest, JsonLines, digest_of, find_damage
 
@@ -70,12 +70,13 @@ class CheckpointStore:
             self.commits.add("session", **{"from": step, "kept": steps}, **facts)
         return names
 
-    def commit(self, step: int, now: float, retain: RetentionRule, tensors: str) -> None:
+    def commit(
+        self, step: int, now: float, tensors: str, keep: int, every_hours: Optional[float] = None
+    ) -> None:
         """Make the files durable that a Saver has written of a step, add their entry, then delete
-        what is not retained.
+        the checkpoints that neither `retained_steps` nor `best` names.
 
-        `now` is in seconds since the epoch; `tensors` is the SHA-256 over the tensors. The new
-        checkpoint is kept, whatever `retain` says.
+        `now` is in seconds since the epoch; `tensors` is the SHA-256 over the tensors.
         """
         with self._folder.writing():
             files = self._make_durable(step)
@@ -83,7 +84,8 @@ class CheckpointStore:
             position = self._metrics.position()
             checkpoints = [checkpoint for checkpoint in self.list() if checkpoint.step < step]
             checkpoints.append(Checkpoint(step, self.prefix(step), now, files, tensors, position))
-            steps = set(retain(checkpoints)) | {step}
+            best = self.best() or {"step": step}
+            steps = retained_steps(checkpoints, keep, every_hours) | {best["step"]}
             self.add_commit(checkpoints[-1], [c.step for c in checkpoints if c.step in steps])
             for name in [name for c in checkpoints if c.step not in steps for name in c.files]:
                 with contextlib.suppress(FileNotFoundError):

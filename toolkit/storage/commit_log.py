@@ -68,28 +68,24 @@ class Entry(NamedTuple):
         return self.values.get("from" if self.is_session else "step", 0)
 
 
-class CommitLog:
+class CommitLog(JsonLines):
     """The commit log of one run. `prefix` returns the path prefix of the checkpoint files of a
     step.
     """
 
     def __init__(self, path: str, prefix: Callable[[int], str]):
-        self._file = JsonLines(path)
+        super().__init__(path)
         self._prefix = prefix
         self._entries: Optional[List[Entry]] = None
         self._head = NO_HASH
         self._state: Dict[str, Any] = {}
-
-    @property
-    def path(self) -> str:
-        return self._file.path
 
     def entries(self) -> List[Entry]:
         """All entries, oldest first, each verified."""
         if self._entries is None:
             entries: List[Entry] = []
             head = NO_HASH
-            for text in self._file.lines():
+            for text in self.lines():
                 entry, head = _parse_entry(len(entries) + 1, text, head)
                 entries.append(entry)
             self._entries, self._head, self._state = entries, head, fold(entries)
@@ -124,9 +120,8 @@ class CommitLog:
             )
 
     def invalidate_cache(self) -> None:
-        """Read the file again when it is next needed: another process may have written to it."""
+        super().invalidate_cache()
         self._entries = None
-        self._file.invalidate_cache()
 
     def add(self, kind: str, **values: Any) -> None:
         """Append an entry of a kind (see entries.py), wait until it is on the disk, then write the
@@ -137,7 +132,7 @@ class CommitLog:
         digest = hashlib.sha256(body.encode("utf-8")).hexdigest()
         text = f'{body}, "hash": "{digest}"}}'
         self._entries = None  # a failed write leaves it unknown what the file contains
-        self._file.append_line(text, durable=True)
+        self.append_line(text, durable=True)
         entries.append(Entry(len(entries) + 1, json.loads(text), ""))
         self._entries, self._head = entries, digest
         apply(self._state, entries[-1].values)
@@ -152,16 +147,13 @@ class CommitLog:
 
     def checkpoints(self) -> List[Checkpoint]:
         """The checkpoints that should exist, oldest first; their files are not verified."""
-        steps: Optional[Set[int]] = None
-        latest: Dict[int, Checkpoint] = {}
-        for entry in reversed(self.entries()):  # most are near the end, however long the log is
-            if steps is None and "kept" in entry.values:
-                steps = set(entry.values["kept"])
-            if steps is not None and len(latest) == len(steps):
-                break
-            if steps and entry.is_commit and entry.step in steps and entry.step not in latest:
-                latest[entry.step] = self.checkpoint(entry)
-        return [latest[step] for step in sorted(latest)]
+        kept: List[int] = []
+        latest: Dict[int, Entry] = {}
+        for entry in self.entries():
+            kept = entry.values.get("kept", kept)
+            if entry.is_commit:
+                latest[entry.step] = entry
+        return [self.checkpoint(latest[step]) for step in sorted(set(kept)) if step in latest]
 
     def find_commit(self, step: int) -> Optional[Checkpoint]:
         """The last commit of a step, even if its files have been deleted since; None if none."""
@@ -263,30 +255,21 @@ def _parse_entry(number: int, text: str, previous: str) -> Tuple[Entry, str]:
     return Entry(number, values, fault), digest
 
 
-RetentionRule = Callable[[List[Checkpoint]], Iterable[int]]
-
-
-def retention_rule(
-    keep: int, every_hours: Optional[float], always: Iterable[int] = ()
-) -> RetentionRule:
-    """A function from the checkpoints, oldest first, to the steps whose files are kept: the newest
-    `keep`, one per so many hours, and some steps `always`.
+def retained_steps(
+    checkpoints: List[Checkpoint], keep: int, every_hours: Optional[float] = None
+) -> Set[int]:
+    """The steps whose files are kept of checkpoints, oldest first: the newest `keep`, and one per
+    so many hours.
 
     The result depends on the committed checkpoints and their times alone, so a restart changes
     nothing. A clock that is set back starts a new count.
     """
-
-    seconds = (every_hours or 0) * 3600
-
-    def rule(checkpoints: List[Checkpoint]) -> List[int]:
-        steps = [checkpoint.step for checkpoint in checkpoints[-keep:]] + list(always)
-        last = float("-inf")  # when the last checkpoint was committed that counts
-        for checkpoint in checkpoints if every_hours else ():
-            is_due = checkpoint.time - last >= seconds
-            if is_due:
-                steps.append(checkpoint.step)
-            if is_due or checkpoint.time < last:
-                last = checkpoint.time
-        return steps
-
-    return rule
+    steps = {checkpoint.step for checkpoint in checkpoints[-keep:]}
+    last = float("-inf")  # when the last checkpoint was committed that counts
+    for checkpoint in checkpoints if every_hours else ():
+        is_due = checkpoint.time - last >= 3600 * (every_hours or 0)
+        if is_due:
+            steps.add(checkpoint.step)
+        if is_due or checkpoint.time < last:
+            last = checkpoint.time
+    return steps

@@ -23,8 +23,6 @@ from .folder import Folder
 from .jsonl import find_damage
 
 SOURCES = "sources"
-MAX_FILE_BYTES = 4 << 20  # a larger file is not copied
-MAX_TOTAL_BYTES = 16 << 20  # of the copies of one version of a plugin
 
 
 class SourceCopy(NamedTuple):
@@ -71,16 +69,12 @@ def _write_version(
     part = os.path.join(root, TEMPORARY_PREFIX + secrets.token_hex(8))
     os.mkdir(part)
     try:
-        total = 0
         for name, sha256 in sorted(hashes.items()):
             try:
                 content = b"" if name.startswith("/") or ".." in name.split("/") else read(name)
             except (OSError, ToolkitError):  # removed since it was imported
                 continue
-            total += len(content)
-            is_small = len(content) <= MAX_FILE_BYTES and total <= MAX_TOTAL_BYTES
-            if not is_small or hashlib.sha256(content).hexdigest() != sha256:  # changed since
-                total -= len(content)
+            if hashlib.sha256(content).hexdigest() != sha256:  # changed since
                 continue
             path = _join(part, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)

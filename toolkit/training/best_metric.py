@@ -75,13 +75,8 @@ class BestMetric(NamedTuple):
         now = {"metric": self.name, "direction": self.direction, **self.find_dependencies()}
         before = {name: best.get(name) for name in ("metric", "direction")}
         before.update(best.get("depends_on", {}))
-        changes = []
-        for name in sorted({*before, *now}):
-            old, new = (each.get(name, "unknown") for each in (before, now))
-            if old != new:
-                texts = [text[:12] if len(text) == 64 else text for text in (str(old), str(new))]
-                changes.append(f"{name} was {texts[0]}, now {texts[1]}")  # of a hash a few digits
-        return "; ".join(changes)
+        names = [n for n in sorted({*before, *now}) if before.get(n) != now.get(n)]
+        return "; ".join(f"{n} was {before.get(n)!s:.40}, now {now.get(n)!s:.40}" for n in names)
 
 
 def read_best_value(best: Optional[Mapping[str, Any]]) -> Optional[float]:

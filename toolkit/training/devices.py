@@ -88,7 +88,6 @@ class Devices(NoPeers):
         return plan._replace(graph=_join(plan.graph, self._others))
 
     def begin(self, session: tf.Session, step: int) -> None:
-        self._has_failed = False
         values = variable_values.read(session)
         for other, copy in self._others:
             own, collect = ReplicaSession(session, copy), copy.graph.get_collection

@@ -25,7 +25,6 @@ from ..options import join_step, split_step
 from ..plugins import require_trust
 from ..storage import journal as journals
 from ..storage.checkpoint_reader import fingerprint, read_tensors
-from ..storage.commit_log import retention_rule
 from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.journal import Journal
 from ..storage.run_folder import CONFIG, DRIVER, RunFolder, new_path, open_run, reserve
@@ -292,8 +291,7 @@ class DrivenRun:
         with folder.writing(), plain_path(prefix) as plain:
             self.write_tensors(plain, tensors)
             journals.write_state(prefix, self.journal.make_durable(), values)
-        keep = retention_rule(self._keep, None)
-        folder.checkpoints.commit(step, time.time(), keep, fingerprint(prefix))
+        folder.checkpoints.commit(step, time.time(), fingerprint(prefix), self._keep)
         self.step = step
 
     @staticmethod

@@ -6,7 +6,7 @@ Each becomes one of the toolkit's errors, so that none passes for success.
 from __future__ import annotations
 
 import contextlib
-from typing import Sequence
+from typing import Optional, Sequence
 
 from ..autopsy.op_traceback import find_failing_line
 from ..compat import summarize_tf_error, tf
@@ -40,25 +40,19 @@ def translated_errors(loop):
         raise translation from error
 
 
-def diverged(step: int, refusal: Sequence[GuardValues]) -> DivergedError:
+def diverged(
+    step: int, refusal: Sequence[GuardValues], refused: Optional[int] = None
+) -> DivergedError:
     """The error of a step that the guard refused, from the last good step and what the guard saw in
-    the next one.
+    the next one; or in the step `refused`, which counts, though it changed nothing: others made
+    further steps, up to `step`, at the same time.
     """
-    return DivergedError(
-        f"Training diverged in step {step + 1}: {describe_refusal(refusal)}.",
-        hint=f"Step {step} is kept; {_way_out(step, refusal)}.",
+    kept = "" if refused is None else f", without the change of step {refused}"
+    error = DivergedError(
+        f"Training diverged in step {refused or step + 1}: {describe_refusal(refusal)}.",
+        hint=f"Step {step} is kept{kept}; {_way_out(step, refusal)}.",
     )
-
-
-def diverged_before(step: int, refused: int, refusal: Sequence[GuardValues]) -> DivergedError:
-    """The error of a refused step that is counted, though it changed nothing: others made further
-    steps, up to `step`, at the same time.
-    """
-    error = diverged(refused - 1, refusal)
-    error.hint = (
-        f"Step {step} is kept, without the change of step {refused}; {_way_out(step, refusal)}."
-    )
-    error.is_repeatable = False
+    error.is_repeatable = refused is None
     return error
 
 

@@ -13,12 +13,12 @@ One step, from its beginning to its end (paths below toolkit/):
 3. `guard`, `metrics`: report skipped steps; record and show losses (training/hooks/guard.py,
    metrics.py).
 4. The plugins' hooks, then `summaries` (training/hooks/summaries.py) and `profile`.
-5. `checkpoint` (training/hooks/checkpoints.py) says when `Loop.commit` saves and commits.
+5. `checkpoint` (training/hooks/timed.py) says when `Loop.commit` saves and commits.
 6. `evaluation`: evaluates the committed checkpoint, moves `best`, asks for early stopping
    (training/hooks/validation.py, inference/evaluator.py).
-7. `stop`: asks for the end at the last step or after --max-secs (training/hooks/stop.py).
+7. `stop`: asks for the end at the last step or after --max-secs (training/hooks/timed.py).
 
-A resume is `Loop.restore`, for each new session: variables, folder, hooks, other processes, input.
+A resume is `Loop.restore`: variables, folder, hooks, other processes, input.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from ..files import plain_path
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..storage.checkpoint_reader import fingerprint
-from ..storage.commit_log import retention_rule
-from .faults import diverged, diverged_before, translated_errors
+from .faults import diverged, translated_errors
 from .hooks import hook_state
 from .hooks.base import NEVER
 from .hooks.runner import HookRunner, RunHook
@@ -50,7 +49,6 @@ from .step_runner import CallResult, StepRunner, parse_refusal, refusal_fetches
 if TYPE_CHECKING:
     from .trainer import Trainer
 
-MAX_RETRIES = 3
 CLOSE_SECS = 10
 
 
@@ -108,7 +106,7 @@ class Loop:
         self._stop: Optional[StopKind] = None
         self._stop_reason = ""
         self._signum: Optional[int] = None
-        self._lost_at: List[int] = []
+        self._has_begun = False
         self._step_runner: Any = None
         self._start: Optional[float] = None
         self._deadline = NEVER  # from which the next step is due
@@ -138,11 +136,10 @@ class Loop:
                 monitored = open_session(master, scaffold, config, [self._runner])
             with monitored:
                 try:
-                    with translated_errors(self):
-                        while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
-                            monitored.run_step_fn(self._run_to_next_due_step)
-                            if monitored.should_stop():  # by a hook from elsewhere
-                                self.request_stop("a session hook asked for the end")
+                    while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
+                        monitored.run_step_fn(self._run_to_next_due_step)
+                        if monitored.should_stop():  # by a hook from elsewhere
+                            self.request_stop("a session hook asked for the end")
                 except BaseException as error:
                     self._end_hooks(error)
                     raise
@@ -168,18 +165,19 @@ class Loop:
     # ----------------------------------------------------------------------------------- one step
 
     def _run_to_next_due_step(self, step_context: Any) -> None:
-        start = time.monotonic()
-        # Steps without hooks, many per call, up to the one before the next due step.
-        self._run_bare_steps()
-        bare = time.monotonic()
-        self._bare_secs += bare - start
-        # One step with hooks: it is counted, then each due hook runs, in the order printed.
-        if self.step < self._until:
-            if self._stop is StopKind.REQUESTED:
-                self._stop = StopKind.PAUSING
-            with self._peers.calling(STEP):
-                step_context.run_with_hooks(self._graph.train_op)
-            self._due_secs += time.monotonic() - bare
+        with translated_errors(self):  # here: TensorFlow itself replaces a session that was lost
+            start = time.monotonic()
+            # Steps without hooks, many per call, up to the one before the next due step.
+            self._run_bare_steps()
+            bare = time.monotonic()
+            self._bare_secs += bare - start
+            # One step with hooks: it is counted, then each due hook runs, in the order printed.
+            if self.step < self._until:
+                if self._stop is StopKind.REQUESTED:
+                    self._stop = StopKind.PAUSING
+                with self._peers.calling(STEP):
+                    step_context.run_with_hooks(self._graph.train_op)
+                self._due_secs += time.monotonic() - bare
 
     def _run_bare_steps(self) -> None:
         until = min(self._runner.next_due_step(self.step), self._until) - 1
@@ -224,9 +222,7 @@ class Loop:
         step = expected if result.step is None else result.step
         if result.refusal is not None:
             self.step = step
-            if result.refused_step is not None:
-                raise diverged_before(step, result.refused_step, result.refusal)
-            raise diverged(step, result.refusal)
+            raise diverged(step, result.refusal, result.refused_step)
         if step != expected:
             raise ToolkitError(
                 f"The train op moved the global step to {step}, expected {expected}"
@@ -271,11 +267,8 @@ class Loop:
             with folder.writing():
                 hook_state.save(path, states)
         # The entry. Only then older checkpoints go, but for the best one.
-        best = folder.checkpoints.best()
-        keep = retention_rule(
-            options.keep_checkpoints, options.keep_every_hours, [best["step"]] if best else []
-        )
-        folder.checkpoints.commit(step, time.time(), keep, fingerprint(path))
+        keep, hours = options.keep_checkpoints, options.keep_every_hours
+        folder.checkpoints.commit(step, time.time(), fingerprint(path), keep, hours)
         self._committed_step = step
         # Who waits for it: plugins, then hooks, of which `evaluation` evaluates it next.
         self._job.plugins.call_hook("checkpoint_saved", run=self._graph.run, step=step, path=path)
@@ -284,16 +277,19 @@ class Loop:
     # --------------------------------------------------------------------------------- one resume
 
     def restore(self, session: tf.Session) -> None:
-        """Give a new session the state of the newest intact checkpoint, or that of the beginning.
+        """Give the session the state of the newest intact checkpoint, or that of the beginning.
 
-        It is called after the initializers of the variables, for the first session and for each
-        that replaces a lost one. Then TensorFlow initializes what no checkpoint has, such as local
-        variables, and `begin_session` tells the hooks.
+        It is called after the initializers of the variables. Then TensorFlow initializes what no
+        checkpoint has, such as local variables, and `begin_session` tells the hooks. Raises
+        RetryError for a second session, with which TensorFlow replaces one that was lost before the
+        first step: a resume continues, as after a kill.
         """
+        if self._has_begun:
+            raise RetryError(f"The session was lost at step {self.step}.")
+        self._has_begun = True
         trainer, folder, weights = self._trainer, self._folder, self._weights
         # The variables: of the checkpoint, or of --init-from. Damage to the first was reported.
-        is_first = self.session is None
-        checkpoint = trainer.start if is_first else folder.checkpoints.newest(self._console.warn)
+        checkpoint = trainer.start
         if checkpoint is not None:
             try:
                 with plain_path(checkpoint.path) as path:
@@ -319,19 +315,8 @@ class Loop:
         self.reader.initialize(session, step)
 
     def begin_session(self, session: tf.Session) -> None:
-        """Continue in a session whose state `restore` has given. Raises RetryError if sessions were
-        lost too often at one step.
-        """
+        """Begin in the session whose state `restore` has given."""
         step = int(session.run(self._graph.run.global_step))
-        if self.session is not None:
-            self._lost_at = [s for s in self._lost_at if s >= self.step] + [self.step]
-            if len(self._lost_at) > MAX_RETRIES:
-                raise RetryError(
-                    f"The session was lost {len(self._lost_at)} times at step {self.step}."
-                )
-            self._console.warn(
-                f"the session was lost at step {self.step}; continuing from step {step}"
-            )
         self.session = session
         self.step = self._committed_step = step  # step 0 needs no file
         in_memory, steps_per_call = self.reader.in_memory, self._job.options.steps_per_call
@@ -391,9 +376,13 @@ class Loop:
         """Give the sums of the steps' scalars a value, in all processes; see `StepSums.rows`."""
         self._peers.assign_sums(self.session, self._graph.sums, rows)
 
-    def ms_per_step(self) -> Dict[str, float]:
-        """Milliseconds per step by name: of steps without hooks, of those with, of each hook."""
+    def list_costs(self) -> List[str]:
+        """The lines of a table: what steps without hooks, those with them, and each hook took."""
         runner = self._runner
         with_hooks = max(0.0, self._due_secs - runner.secs_in_steps)
-        rows = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **runner.seconds}
-        return {name: round(1000 * x / max(self._num_steps, 1), 6) for name, x in rows.items()}
+        secs = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **runner.seconds}
+        width, total = max(map(len, secs)), max(sum(secs.values()), 1e-9)
+        return [f"{'':<{width}}  ms per step   share"] + [
+            f"{name:<{width}}  {1000 * x / max(self._num_steps, 1):11.4f}  {x / total:6.1%}"
+            for name, x in secs.items()
+        ]

@@ -26,7 +26,7 @@ import numpy as np
 from ..cluster.server import check_port, configure, device_name, start_server
 from ..cluster.tasks import Cluster
 from ..compat import tf
-from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
+from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..graph.guard import read_refusal
 from ..graph.replica import ALONE, Replica
 from ..graph.step_strategy import PLAIN, AsynchronousStep, PlainStep
@@ -126,7 +126,6 @@ class Peers(NoPeers):
         self.count = cluster.num_trainers - 1
         self._cluster, self._channel = cluster, channel
         self._server: Any = None  # it serves as long as the object lives
-        self._has_begun = False
         self._is_waiting = False  # for the replies to a command
         self._has_ended = False
 
@@ -157,13 +156,6 @@ class Peers(NoPeers):
         return self._server.target, config
 
     def begin(self, session: tf.Session, step: int) -> None:
-        """See `NoPeers`. Raises RetryError if the chief's session was lost: the collective ops of
-        the others were, too.
-        """
-        if self._has_begun:
-            self._channel.check(REASON_SECS)
-            raise RetryError(f"The session was lost at step {step}.")
-        self._has_begun = True
         # With parameter servers, the variables are there already.
         values = b"" if self._cluster.has_ps else variable_values.read(session)
         self._channel.command({"do": BEGIN, "step": step}, values)
@@ -305,28 +297,22 @@ def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
             "session hook allows one.",
             hint="Set --steps-per-call 1 in all processes.",
         )
-    for title, value in own.items():
-        other = others.get(title)
-        if value == other:
-            continue
-        difference = f"{title} {other!r:.60}, the chief {value!r:.60}"
-        if isinstance(value, dict) and isinstance(other, dict):
-            key = min(k for k in {*value, *other} if value.get(k, ...) != other.get(k, ...))
-            difference = f"other {title} than the chief: {key}"  # hashes say nothing
-            if title not in ("data", "plugins"):
-                values = f"{other.get(key)!r:.60}, the chief {value.get(key)!r:.60}"
-                difference = f"{title.rstrip('s')} {key} = {values}"
-        raise UsageError(
-            f"{name} has {difference}.",
-            hint="Start every process with the same command, installation and data.",
-        )
+    for title in [*own, *others]:
+        value, other = own.get(title), others.get(title)
+        if value != other:
+            is_hash = title.startswith(("plugin ", "data "))  # which says nothing
+            difference = f"{title} {other!r:.60}, the chief {value!r:.60}"
+            raise UsageError(
+                f"{name} has {f'other {title} than the chief' if is_hash else difference}.",
+                hint="Start every process with the same command, installation and data.",
+            )
 
 
 def shared_facts(facts: Dict[str, Any]) -> Dict[str, Any]:
     """Those of `provenance.reproducibility_facts` that are equal in all processes of a job."""
-    names = ("plugins", "data", "partition", "reader", "mode")
-    return {
-        **{name: facts[name] for name in names},
-        "versions": {name: facts["versions"][name] for name in ("toolkit", "tensorflow")},
-        "options": {n: v for n, v in facts["options"].items() if n not in _OWN_OPTIONS},
-    }
+    options = {n: v for n, v in facts["options"].items() if n not in _OWN_OPTIONS}
+    versions = {name: facts["versions"][name] for name in ("toolkit", "tensorflow")}
+    groups = {"version": versions, "option": options}
+    groups.update({"plugin": facts["plugins"], "data": facts["data"]})
+    shared = {f"{kind} {name}": v for kind, group in groups.items() for name, v in group.items()}
+    return {**shared, **{name: facts[name] for name in ("partition", "reader", "mode")}}

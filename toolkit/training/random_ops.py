@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Set
+from typing import Any, Dict, Iterator, List, Set
 
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import tf
 from ..graph.ops import function_names, upstream
 
 
-class RandomOp(NamedTuple):
-    """A stateful random op, and the line of a plugin that created it."""
-
-    type: str
-    location: str  # `file:line in function`, or the name of the op if the core created it
-
-    def __str__(self) -> str:
-        return f"{self.type} at {self.location}"
-
-
-def find_random_ops(train_op: tf.Operation) -> List[RandomOp]:
-    """The stateful random ops that a step runs, also those in its loops and functions.
+def find_random_ops(train_op: tf.Operation) -> List[str]:
+    """The stateful random ops that a step runs, also those in its loops and functions: `TYPE at
+    file:line in function` of a plugin, or `TYPE at NAME` if the core created the op.
 
     Each place is listed once. Ops that only initialise variables are not part of a step.
     """
@@ -29,13 +20,13 @@ def find_random_ops(train_op: tf.Operation) -> List[RandomOp]:
     functions = {f.signature.name: f.node_def for f in graph_def.library.function}
     nodes = {node.name: node for node in graph_def.node}
     iterators = [op for op in graph.get_operations() if op.type == "MakeIterator"]
-    found = []
+    found: List[str] = []
     for op in sorted(upstream([train_op, *iterators]), key=lambda op: op.name):
         types = {node.op for node in _inner(nodes[op.name], functions, set()) if _is_random(node)}
         if types:
             lines = plugin_lines(op)
             location = lines[-1].location if lines else op.name
-            found += [RandomOp(op_type, location) for op_type in sorted(types)]
+            found += [f"{op_type} at {location}" for op_type in sorted(types)]
     return list(dict.fromkeys(found))
 
 

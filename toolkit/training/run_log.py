@@ -20,6 +20,7 @@ from ..options import DATA, NOT_SET, Origin
 from ..run_data import RunData
 from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import write_copies
+from ..storage.variables import join_names
 from . import provenance
 from .best_metric import BestMetric
 from .hooks.runner import RunHook
@@ -54,7 +55,7 @@ class RunLog(SessionRecord):
         self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
     ) -> None:
         """Write what describes the run, before its first step, and say what is about to be trained;
-        `changes` from the session before may be empty texts.
+        `changes` are sentences on what the run begins with.
         """
         job, folder, log, run_data = self._job, self._folder, self._console.log, self._run_data
         facts, dataset = self.session_facts(), self._run_data.dataset
@@ -113,7 +114,7 @@ class RunLog(SessionRecord):
         order = job.plugins.describe_order()
         if order:
             log(f"order  {order}")
-        notes = [*job.notes, *_plan_notes(self._plan, job.origins), *filter(None, changes)]
+        notes = [*job.notes, *_plan_notes(self._plan, job.origins), *changes]
         sessions = folder.commits.sessions()
         differences = find_session_changes(sessions[-1], facts) if sessions else []
         if differences:  # those of a resume will not be the bits of an uninterrupted run
@@ -134,10 +135,8 @@ class RunLog(SessionRecord):
             files = hashes[plugin.name]
             copy = write_copies(self._folder, plugin.name, files, plugin.read_source)
             if copy.omitted:
-                names = ", ".join(copy.omitted[:3]) + (" ..." if copy.omitted[3:] else "")
-                self._console.warn(
-                    f"{copy.place} lacks files that are large or have just changed: {names}"
-                )
+                names = join_names(copy.omitted, 3)
+                self._console.warn(f"{copy.place} lacks files that have just changed: {names}")
             record[plugin.name] = dict(copy._asdict())
         return record
 
@@ -204,20 +203,13 @@ class RunLog(SessionRecord):
 
 
 def _describe_examples(spec) -> str:
-    """`28x28x1 uint8, 10 classes`, or of several components `features words value int64 ?, photo
-    image uint8 4x6x3; labels ...`; lengths of sequences are left out.
+    """`28x28x1 uint8, 10 classes`, or of several components `features/words value int64 ?,
+    features/photo image uint8 4x6x3, labels ...`; lengths of sequences are left out.
     """
-    texts = []
-    for role, structure in (("features", spec.features), ("labels", spec.labels)):
-        if spec.components and structure is not None:
-            parts = structure if isinstance(structure, dict) else {"": structure}
-            lengths = {name + LENGTH for name, part in parts.items() if part.is_sequence}
-            described = [
-                f"{n} {p.describe()}".strip() for n, p in parts.items() if n not in lengths
-            ]
-            texts.append(f"{role} {', '.join(described)}")
-    if texts:
-        return "; ".join(texts)
+    lengths = {key + LENGTH for key, component in spec.components if component.is_sequence}
+    parts = [f"{key} {part.describe()}" for key, part in spec.components if key not in lengths]
+    if parts:
+        return ", ".join(parts)
     text = "x".join(map(str, spec.shape)) + " " + spec.dtype
     if not spec.num_classes:
         return text + ", unlabelled"
@@ -246,17 +238,14 @@ def _plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     builder = step_builder_of(plan.graph.run)
     notes = [plan.note, *builder.notes]
     if plan.random_ops:
-        texts = [str(op) for op in plan.random_ops]
-        texts = texts[:3] + [f"{len(texts) - 3} more"] * (len(texts) > 3)
         notes.append(
-            f"a resume of this run is not exact: {', '.join(texts)}. The state of such an op is "
-            "not in checkpoints; use run.uniform, run.normal or run.dropout."
+            f"a resume of this run is not exact: {join_names(plan.random_ops, 3)}. The state of "
+            "such an op is not in checkpoints; use run.uniform, run.normal or run.dropout."
         )
     names = sorted(builder.frozen_variables())
     if names:
         noun = "variable is" if len(names) == 1 else "variables are"
-        more = ", ..." if len(names) > 3 else ""
-        notes.append(f"{len(names)} {noun} frozen: {', '.join(names[:3])}{more}")
+        notes.append(f"{len(names)} {noun} frozen: {join_names(names, 3)}")
     # Options that a person set, and that the plugin's own settings replace.
     unused = builder.unused_options() - set(plan.options.idle_options())
     notes += [

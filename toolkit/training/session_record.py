@@ -41,10 +41,10 @@ class SessionRecord:
         self.seconds_before = 0.0
         self._last_end: Dict[str, Any] = {}
 
-    def end(self, result: TrainResult, hook_ms: Optional[Dict[str, float]] = None) -> None:
-        """Write how training ended, before the test, and the milliseconds per step by hook."""
+    def end(self, result: TrainResult) -> None:
+        """Write how training ended, before the test."""
         status = TRAINED if result.is_done else "stopped"
-        self._write_end(status, result.step, result.reason, result.seconds, hook_ms=hook_ms)
+        self._write_end(status, result.step, result.reason, result.seconds)
 
     def finish(self, result: TrainResult, test: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
         """Write the summary of the run, with the result of the test if there is any; return it."""

@@ -14,7 +14,6 @@ from ..data.spec import DataSpec
 from ..errors import UsageError
 from ..graph.build import build_training
 from ..graph.model_summary import count_parameters, list_model_variables, scope_sizes
-from ..graph.optimizers.schedules import rate_share
 from ..graph.replica import ALONE, Replica
 from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep
@@ -121,20 +120,6 @@ def evaluation_steps(options: CoreOptions, total: int, run_data: RunData) -> int
         return steps
     num_costly = max(0, len(run_data.splits["validation"]) - FEW_EXAMPLES)
     return max(1, math.ceil(total / 10), 10 * num_costly // examples_per_step(options))
-
-
-def describe_other_length(options: CoreOptions, step: int, before: int, now: int) -> str:
-    """What another length, `now` instead of `before` steps, does to the learning rate of a run that
-    continues after `step`; '' for nothing.
-    """
-    if not 0 < step < now or rate_share(options, step, before) == rate_share(options, step, now):
-        return ""
-    share, last = rate_share(options, step, now), rate_share(options, step - 1, before)
-    return (
-        f"the learning rate is {100 * share:.3g} % of the full rate after step {step}, and was "
-        f"{100 * last:.3g} % before: the {options.schedule} schedule follows the length of the "
-        f"run, {now} steps instead of {before}"
-    )
 
 
 def evaluates(options: CoreOptions, run_data: RunData) -> bool:

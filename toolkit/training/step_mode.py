@@ -11,7 +11,7 @@ import enum
 import math
 import statistics
 import time
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..compat import HAS_XLA, tf
 from ..data.structure import describe_key
@@ -26,7 +26,7 @@ from ..run_data import RunData
 from .hooks.plugin_hooks import build_plugin_hooks, refused_variables
 from .hooks.runner import RunHook
 from .peers import Place
-from .random_ops import RandomOp, find_random_ops
+from .random_ops import find_random_ops
 from .setup import Job, training_reader, training_run
 from .step_runner import MAX_STEPS, StepRunner
 
@@ -56,7 +56,7 @@ class TrainingPlan(NamedTuple):
     note: str = ""  # what a user should know of the mode
     saver: Any = None  # of the variables
     plugin_hooks: List[RunHook] = []  # of the hook `session_hooks`
-    random_ops: Sequence[RandomOp] = ()  # those of a step whose state is not in checkpoints
+    random_ops: List[str] = []  # those of a step whose state is not in checkpoints
 
     @property
     def is_compiled(self) -> bool:

@@ -20,13 +20,11 @@ from ..storage.commit_log import Checkpoint
 from ..storage.entries import FINISHED, WEIGHTS
 from .devices import open_devices
 from .hooks.base import Every, SessionHook
-from .hooks.checkpoints import Checkpoints
 from .hooks.guard import Guard
 from .hooks.metrics import Metrics
-from .hooks.profile import Profile
-from .hooks.runner import RunHook, list_costs
-from .hooks.stop import Stop
+from .hooks.runner import RunHook
 from .hooks.summaries import Summaries
+from .hooks.timed import Checkpoints, Profile, Stop
 from .hooks.validation import Validation
 from .initial_weights import check_model, open_initial_weights, read_parents
 from .loop import Loop
@@ -34,14 +32,7 @@ from .peers import NoPeers, shared_facts
 from .run_evaluator import RunEvaluator
 from .run_log import RunLog
 from .session_record import TrainResult, list_summary_lines
-from .setup import (
-    Job,
-    describe_other_length,
-    evaluates,
-    evaluation_steps,
-    open_job,
-    record_steps,
-)
+from .setup import Job, evaluates, evaluation_steps, open_job, record_steps
 from .step_mode import PlanBuilder, TrainingPlan
 
 __all__ = ["Job", "Trainer"]
@@ -210,8 +201,7 @@ class Trainer:
         self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode.value)))
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = self._build_hooks()
-        changes = [*(weights.sentences if weights else ()), self._describe_other_length()]
-        self.log.begin(hooks, changes, self._best_metric)
+        self.log.begin(hooks, weights.sentences if weights else (), self._best_metric)
         # Make the session, restore it, and train.
         loop = Loop(self, hooks, summaries, console)
         console.start(self.total_steps, lambda: loop.step)
@@ -226,10 +216,9 @@ class Trainer:
             raise
         console.stop()
         summaries.close()
-        costs = loop.ms_per_step()
-        for line in list_costs(costs) if self.job.options.profile_hooks else ():
+        for line in loop.list_costs() if self.job.options.profile_hooks else ():
             console.log(line)
-        self.log.end(result, costs)
+        self.log.end(result)
         return result
 
     def _build_hooks(self) -> Tuple[List[RunHook], Summaries]:
@@ -259,17 +248,6 @@ class Trainer:
             others.append(Validation(folder, steps, validate, patience, self._best_metric))
         others.append(Stop(options.max_secs))
         return [*map(RunHook, hooks), *self.plan.plugin_hooks, *map(RunHook, others)], summaries
-
-    def _describe_other_length(self) -> str:
-        """How another length than that of the session before changes the learning rate."""
-        if self.start is None or self._steps_before is None:
-            return ""
-        texts = []
-        for name in step_builder_of(self.plan.graph.run).schedules():
-            options = self.job.options.model_copy(update={"schedule": name})
-            step, before, now = self.start.step, self._steps_before, self.total_steps
-            texts.append(describe_other_length(options, step, before, now))
-        return "; ".join(filter(None, texts))
 
     # ------------------------------------------------------------------------------------- ending
 

@@ -15,31 +15,15 @@ from ..errors import ToolkitError
 def read(session: tf.Session) -> bytes:
     """The values of all variables of the session's graph."""
     variables = _variables(session)
-    names = np.array([variable.op.name for variable in variables], dtype=str)
-    arrays: Dict[str, Any] = {"names": names}
-    for number, value in enumerate(session.run(variables)):
-        arrays[f"v{number}"] = _encode(value)
+    arrays: Dict[str, Any] = {"names": np.array([v.op.name for v in variables], dtype=str)}
+    for number, (variable, value) in enumerate(zip(variables, session.run(variables))):
+        if variable.dtype.base_dtype == tf.string:  # numpy would drop zeros at the end of a text
+            proto = tf.AttrValue(tensor=tf.make_tensor_proto(value)).SerializeToString()
+            value = np.frombuffer(proto, np.uint8)
+        arrays[f"v{number}"] = value
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
-
-
-def _encode(value: Any) -> np.ndarray:
-    """An array that a file can hold: texts get a last byte, since numpy drops zeros at the end."""
-    array = np.asarray(value, object if isinstance(value, bytes) else None)
-    if array.dtype != object:
-        return array
-    texts = [bytes(text) + b"." for text in array.reshape(-1)]
-    return np.array(texts, np.bytes_).reshape(array.shape)
-
-
-def _decode(array: np.ndarray, dtype: Any) -> np.ndarray:
-    """The inverse of `_encode`; a file has bfloat16 as plain bytes."""
-    if array.dtype.kind != "S":
-        return array if array.dtype == dtype else array.view(dtype)
-    values = np.empty(array.shape, object)
-    values.reshape(-1)[:] = [text[:-1] for text in array.reshape(-1).tolist()]
-    return values
 
 
 def assign(session: tf.Session, data: bytes) -> None:
@@ -57,7 +41,11 @@ def assign(session: tf.Session, data: bytes) -> None:
             )
         for number, name in enumerate(names):  # one by one: two may share one initial value
             variable = variables[name]
-            value = _decode(file[f"v{number}"], variable.dtype.base_dtype.as_numpy_dtype)
+            value, dtype = file[f"v{number}"], variable.dtype.base_dtype
+            if dtype == tf.string:
+                value = tf.make_ndarray(tf.AttrValue.FromString(value.tobytes()).tensor)
+            else:
+                value = value.view(dtype.as_numpy_dtype)  # a file has bfloat16 as plain bytes
             session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
 

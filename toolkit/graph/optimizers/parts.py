@@ -138,13 +138,6 @@ class UpdateOptimizers:
         self.has_decay = False  # whether one of the variables decays
 
     @property
-    def schedule(self) -> str:
-        """The name of the schedule that the learning rate follows; "" if it follows none."""
-        schedule = self.settings.schedule
-        is_own = self.has_object or callable(schedule)
-        return "" if is_own else str(schedule or self._options.schedule)
-
-    @property
     def used_options(self) -> Set[str]:
         """Those of RATE_OPTIONS that the updates use."""
         optimizer, arguments, rate, schedule, _ = self.settings

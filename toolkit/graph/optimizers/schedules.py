@@ -86,16 +86,3 @@ def decay_length(options, total_steps: Optional[int], schedule: Optional[str] = 
         )
     steps_after_warmup = max(total_steps - options.warmup_steps, 1)
     return steps_after_warmup if schedule == "cosine" else max(steps_after_warmup // 10, 1)
-
-
-def rate_share(options, step: int, total_steps: Optional[int]) -> float:
-    """`learning_rate` after `step` steps as a share of the full one, in [0, 1], without a graph."""
-    if step < options.warmup_steps:
-        return (step + 1) / options.warmup_steps
-    if options.schedule == "constant":
-        return 1.0
-    progress = (step - options.warmup_steps) / decay_length(options, total_steps)
-    if options.schedule == "cosine":
-        return 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
-    exponent = math.floor(progress) if options.schedule == "step" else progress
-    return float(options.decay_rate**exponent)

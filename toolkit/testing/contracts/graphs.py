@@ -125,7 +125,7 @@ def draws_no_numbers_that_a_resume_cannot_repeat(subject: Subject) -> None:
     ops = find_random_ops(subject.steps().graph.train_op)
     require(
         not ops,
-        f"A step has {', '.join(map(str, ops))}, whose state is not in checkpoints.",
+        f"A step has {', '.join(ops)}, whose state is not in checkpoints.",
         "Draw with run.uniform, run.normal or run.dropout.",
     )
 

@@ -26,8 +26,8 @@ from ...run_data import RunData
 from .base import Every, SessionHook
 from .runner import RunHook
 
-# What they mean depends on the loop: a lost session is replaced, ended data and a lack of memory
-# have exit codes of their own.
+# What they mean depends on the loop: a lost session, ended data and a lack of memory have exit
+# codes of their own.
 _LOOP_ERRORS = (
     tf.errors.OutOfRangeError,
     tf.errors.AbortedError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 from ...compat import tf
 from .base import NEVER, SessionHook
@@ -133,11 +133,3 @@ class HookRunner(tf.train.SessionRunHook):
     def end(self, session: tf.Session) -> None:
         for hook in self._hooks:
             hook.call("end", session)
-
-
-def list_costs(ms_per_step: Dict[str, float]) -> List[str]:
-    """The lines of a table of milliseconds per step and shares."""
-    width = max(map(len, ms_per_step))
-    total = max(sum(ms_per_step.values()), 1e-9)
-    rows = [f"{name:<{width}}  {ms:11.4f}  {ms / total:6.1%}" for name, ms in ms_per_step.items()]
-    return [f"{'':<{width}}  ms per step   share", *rows]
