@@ -11,7 +11,7 @@ from toolkit.errors import UsageError
 from toolkit.options import CoreOptions
 from toolkit.storage.session_changes import find_session_changes
 from toolkit.training import provenance
-from toolkit.training.setup import describe_other_length, total_steps
+from toolkit.training.setup import total_steps
 from toolkit.training.step_mode import check_accumulation
 
 
@@ -54,39 +54,6 @@ def test_an_accumulation_that_is_longer_than_the_run_is_refused(total, update_co
         return
     with pytest.raises(UsageError, match=f"^--accumulate is 8, but the run has {steps}: no weight"):
         check_accumulation(options(accumulate=8), total, update_counts)
-
-
-# A cosine over 100 steps: at step 50 half the full rate, at step 99 sin(pi/200)^2 = 2.47e-4 of it.
-@pytest.mark.parametrize(
-    "step, now, rates",
-    [
-        (100, 200, "50 % of the full rate after step 100, and was 0.0247 % before"),
-        (50, 100 * 2, "85.4 % of the full rate after step 50, and was 51.6 % before"),
-        (50, 75, "25 % of the full rate after step 50, and was 51.6 % before"),
-        (100, 101, "0.0242 % of the full rate after step 100, and was 0.0247 % before"),
-    ],
-)
-def test_another_length_whose_rate_changes_is_a_note(step, now, rates):
-    length = f"the cosine schedule follows the length of the run, {now} steps instead of 100"
-    note = describe_other_length(options(schedule="cosine"), step, 100, now)
-    assert note == f"the learning rate is {rates}: {length}"
-
-
-@pytest.mark.parametrize(
-    "values, step, before, now",
-    [
-        # Schedules that do not follow the length.
-        ({}, 100, 100, 400),
-        ({"warmup_steps": 5}, 100, 100, 400),
-        ({"schedule": "step", "decay_steps": 10}, 100, 100, 400),
-        # No step is trained, the length is the same, or no step is left.
-        ({"schedule": "cosine"}, 0, 100, 400),
-        ({"schedule": "cosine"}, 100, 100, 100),
-        ({"schedule": "cosine"}, 100, 100, 50),
-    ],
-)
-def test_a_length_without_a_change_of_the_rate_is_no_note(values, step, before, now):
-    assert describe_other_length(options(**values), step, before, now) == ""
 
 
 # -------------------------------------------------------------------------- in the log of a resume

@@ -45,6 +45,7 @@ class StepBuilder:
         self.omitted_losses = 0  # of regularizers, that the step does not minimize
         self.counters: Dict[str, Any] = {}  # name -> int64 variable of what the guard counts
         self.logged: Dict[str, Any] = {}  # name -> scalar tensor of all that was logged so far
+        self.position: Any = None  # the tensor of `Run.position`, once something read it
         self.notes: List[str] = []  # what a user may not expect of the model
         self.networks = NetworkList()
         self.model_variables: List[Any] = []  # that the hook `build` made
@@ -406,10 +407,6 @@ class StepBuilder:
     def frozen_variables(self) -> Set[str]:
         """The names of the trainable variables that a group of an update of the step freezes."""
         return set().union(*[each.frozen for each in self._optimizers.values()])
-
-    def schedules(self) -> List[str]:
-        """The named schedules of learning rates that the updates of the step follow."""
-        return sorted({each.schedule for each in self._optimizers.values()} - {""})
 
     def has_decay(self) -> bool:
         """Whether a variable of the step has a weight decay."""

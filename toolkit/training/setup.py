@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
 from ..data.readers.batches import BatchSlice, ReaderOptions
@@ -11,8 +11,7 @@ from ..data.readers.reader import Reader, is_resident, make_reader
 from ..data.spec import DataSpec
 from ..errors import UsageError
 from ..graph.build import build_training
-from ..graph.model_summary import count_parameters, list_model_variables, scope_sizes
-from ..graph.optimizers.schedules import rate_share
+from ..graph.model_size import count_parameters, list_model_variables
 from ..graph.replica import ALONE, Replica
 from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep
@@ -121,20 +120,6 @@ def evaluation_steps(options: CoreOptions, total: int, run_data: RunData) -> int
     return max(1, math.ceil(total / 10), 10 * num_costly // examples_per_step(options))
 
 
-def describe_other_length(options: CoreOptions, step: int, before: int, now: int) -> str:
-    """What another length, `now` instead of `before` steps, does to the learning rate of a run that
-    continues after `step`; '' for nothing.
-    """
-    if not 0 < step < now or rate_share(options, step, before) == rate_share(options, step, now):
-        return ""
-    share, last = rate_share(options, step, now), rate_share(options, step - 1, before)
-    return (
-        f"the learning rate is {100 * share:.3g} % of the full rate after step {step}, and was "
-        f"{100 * last:.3g} % before: the {options.schedule} schedule follows the length of the "
-        f"run, {now} steps instead of {before}"
-    )
-
-
 def evaluates(options: CoreOptions, run_data: RunData) -> bool:
     """Whether the validation split is evaluated during training."""
     return options.evaluate and bool(run_data.splits.get("validation"))
@@ -214,8 +199,11 @@ def summarize_model(plugins: Plugins, resolved: Resolved) -> Dict[str, Any]:
         run = training_run(options, run_data, "", reader)
         build_training(plugins, run, reader, tf_graph, False)
         variables = list_model_variables(run, tf_graph)
+    scopes: Dict[str, List[Dict[str, Any]]] = {}  # such as each network of several
+    for variable in variables:
+        scopes.setdefault(variable["name"].partition("/")[0], []).append(variable)
     return {
-        "variables": [dict(variable._asdict()) for variable in variables],
-        "scopes": {name: dict(c._asdict()) for name, c in scope_sizes(variables).items()},
-        "model": dict(count_parameters(variables)._asdict()),
+        "variables": variables,
+        "scopes": {name: count_parameters(members) for name, members in scopes.items()},
+        "model": count_parameters(variables),
     }

@@ -36,7 +36,6 @@ from .run_log import RunLog
 from .session_record import TrainResult, list_summary_lines
 from .setup import (
     Job,
-    describe_other_length,
     evaluates,
     evaluation_steps,
     open_job,
@@ -210,8 +209,7 @@ class Trainer:
         self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode.value)))
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = self._build_hooks()
-        changes = [*(weights.sentences if weights else ()), self._describe_other_length()]
-        self.log.begin(hooks, changes, self._best_metric)
+        self.log.begin(hooks, weights.sentences if weights else (), self._best_metric)
         # Make the session, restore it, and train.
         loop = Loop(self, hooks, summaries, console)
         console.start(self.total_steps, lambda: loop.step)
@@ -259,17 +257,6 @@ class Trainer:
             others.append(Validation(folder, steps, validate, patience, self._best_metric))
         others.append(Stop(options.max_secs))
         return [*map(RunHook, hooks), *self.plan.plugin_hooks, *map(RunHook, others)], summaries
-
-    def _describe_other_length(self) -> str:
-        """How another length than that of the session before changes the learning rate."""
-        if self.start is None or self._steps_before is None:
-            return ""
-        texts = []
-        for name in step_builder_of(self.plan.graph.run).schedules():
-            options = self.job.options.model_copy(update={"schedule": name})
-            step, before, now = self.start.step, self._steps_before, self.total_steps
-            texts.append(describe_other_length(options, step, before, now))
-        return "; ".join(filter(None, texts))
 
     # ------------------------------------------------------------------------------------- ending
 
