@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import sys
+from types import SimpleNamespace
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -68,3 +69,15 @@ def write_idx(path, array):
     with open(str(path), "wb") as file:
         file.write(struct.pack(f">HBB{array.ndim}I", 0, code, array.ndim, *array.shape))
         file.write(array.astype(dtype).tobytes())
+
+
+def trained_on(spec, missing="refuse", ink=None):
+    """What reading files uses of a model that was trained on examples of a spec, as stored."""
+    options = {"data": "npz:x.npz", "fit": "pad", "background": "white", "missing": missing}
+    return SimpleNamespace(
+        stored=spec,
+        options=SimpleNamespace(**options),
+        plugins=SimpleNamespace(has_hook=lambda name: False),
+        predictor=SimpleNamespace(graph=SimpleNamespace(takes_examples=True)),
+        manifest={"data": {"ink": ink}},
+    )

@@ -129,21 +129,13 @@ class Stages:
         self.size = channels
 
     def __call__(self, x, training):
-        layers = [(conv, lambda x, n=norm: n(x, training=training)) for conv, norm in self._layers]
-        return apply_stages(x, layers)
-
-
-def apply_stages(x, layers):
-    """The stages of `Stages`, from a function for each convolution and one for its norm.
-
-    Pooling precedes the norm and ReLU, which then work on a quarter of the values.
-    """
-    for number, (conv, norm) in enumerate(layers, start=1):
-        x = conv(x)
-        if number % 2 == 0 and number < len(layers):  # the last of a stage
-            x = halve(x)
-        x = tf.nn.relu(norm(x))
-    return tf.reduce_mean(x, axis=[1, 2])
+        """Pooling precedes the norm and ReLU, which then work on a quarter of the values."""
+        for number, (conv, norm) in enumerate(self._layers, start=1):
+            x = conv(x)
+            if number % 2 == 0 and number < len(self._layers):  # the last of a stage
+                x = halve(x)
+            x = tf.nn.relu(norm(x, training=training))
+        return tf.reduce_mean(x, axis=[1, 2])
 
 
 # ---------------------------------------------------------------------------------- three functions

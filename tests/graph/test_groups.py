@@ -101,12 +101,6 @@ def test_the_global_norm_is_one_over_all_groups():
     assert train(loss, **options) == {"a": pytest.approx([-0.6]), "b": pytest.approx([-0.4])}
 
 
-def test_a_group_has_a_weight_decay_of_its_own():
-    loss = 0 * sum(tf.reduce_sum(create_variable(name, [[1.0]])) for name in "abc")
-    weights = train(loss, weight_decay=0.5, group=["b:weight_decay=0.25", "c:weight_decay=0"])
-    assert weights == {"a": [[0.5]], "b": [[0.75]], "c": [[1.0]]}
-
-
 def test_decay_exclude_excludes_variables_from_every_decay():
     loss = 0 * sum(tf.reduce_sum(create_variable(name, [[1.0]])) for name in "abc")
     options = {"weight_decay": 0.5, "group": "b:weight_decay=0.25"}

@@ -309,13 +309,6 @@ def test_a_compiled_step_is_refused_as_a_whole_whichever_update_is_not_finite(bu
 
 
 @ONLY_2
-def test_a_compiled_step_is_refused_as_a_whole_with_another_optimizer_decay_and_clipping():
-    options = {"optimizer": "ftrl", "weight_decay": 0.1, "clip": "norm"}
-    with CompiledStep(single_update(), on_nonfinite="skip", **options) as step:
-        check_refusal(step, "skip")
-
-
-@ONLY_2
 @pytest.mark.parametrize(
     "validity, updates", [((1, 1, 0, 1), (0, 1, 1, 1)), ((0, 1, 1), (0, 0, 1))]
 )

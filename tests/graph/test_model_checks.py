@@ -7,74 +7,47 @@ import toolkit
 from toolkit import UsageError, hookimpl, tf
 from toolkit.graph import model_size
 from toolkit.graph.model_size import check_model_size
-from toolkit.graph.regularization import count_omitted_losses
+from toolkit.graph.regularization import NetworkList
 
 L2 = tf.keras.regularizers.l2
-
-
-def dense(name, **more):
-    """A Keras layer from 3 to 2 numbers."""
-    layer = tf.keras.layers.Dense(2, name=name, **more)
-    layer.build([None, 3])
-    return layer
-
-
-class Holder:
-    """An object of a plugin."""
-
-    def __init__(self, **attributes):
-        self.__dict__.update(attributes)
-
-
-@pytest.mark.usefixtures("graph")
-@pytest.mark.parametrize("number_added, omitted", [(0, 3), (1, 2), (2, 0)])
-def test_losses_of_keras_layers_are_counted_where_they_are_not_added(number_added, omitted):
-    first = dense("dense", kernel_regularizer=L2(0.1))
-    second = dense("dense_1", kernel_regularizer=L2(0.1), bias_regularizer=L2(0.1))
-    holder = Holder(inner=(second,))
-    model = {"layers": [dense("plain"), first, holder], "number": 3}
-    holder.outer = model  # objects may refer to each other
-    loss = tf.reduce_sum(first(tf.ones([1, 3])) + second(tf.ones([1, 3])))
-    for layer in (first, second)[:number_added]:
-        loss += tf.add_n(layer.losses)
-    assert count_omitted_losses(model, [loss]) == omitted
 
 
 @pytest.mark.usefixtures("graph")
 def test_losses_of_the_collection_are_counted_where_they_are_not_added():
     w = tf.get_variable("w", [3], regularizer=lambda w: 0.1 * tf.reduce_sum(tf.square(w)))
-    loss = tf.reduce_sum(w)
-    assert count_omitted_losses(None, [loss]) == 1
-    assert count_omitted_losses(None, [loss, 2 * tf.losses.get_regularization_loss()]) == 0
+    networks, loss = NetworkList(), tf.reduce_sum(w)
+    networks.end_build()
+    networks.begin_step()
+    assert networks.count_omitted([loss]) == 1
+    assert networks.count_omitted([loss, 2 * tf.losses.get_regularization_loss()]) == 0
 
 
 class Regularized(Linear):
     """Linear, and a Keras layer with a penalty of its weights and one of its outputs."""
 
-    adds = False
+    added = staticmethod(lambda net: [0.0])
 
     @hookimpl
     def build(self, run):
         penalties = {"kernel_regularizer": L2(0.1), "activity_regularizer": L2(0.1)}
-        self.layer = tf.keras.layers.Dense(3, **penalties)
-        self.layer.build([None, 36])
-        return Linear.build(self, run) + (self.layer,)
+        model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(36,), **penalties)])
+        self.net = run.keras(model)
+        return Linear.build(self, run)
 
     @hookimpl
     def call(self, model, features, run):
-        outputs = Linear.call(self, model[:2], features, run)
-        return dict(outputs, logits=outputs["logits"] + model[2](outputs["flat"]))
+        outputs = Linear.call(self, model, features, run)
+        return dict(outputs, logits=outputs["logits"] + self.net(outputs["flat"]))
 
     @hookimpl
     def loss(self, labels, outputs):
-        loss = Linear.loss(self, labels, outputs)
-        return loss + tf.add_n(self.layer.losses) if self.adds else loss
+        return Linear.loss(self, labels, outputs) + sum(self.added(self.net))
 
 
 class Added(Regularized):
     """Regularized, with the penalties in its loss."""
 
-    adds = True
+    added = staticmethod(lambda net: net.losses())
 
 
 @pytest.mark.parametrize("plugin, count", [(Regularized, 1), (Added, 0)])
@@ -85,7 +58,9 @@ def test_a_run_says_once_how_many_losses_it_does_not_minimize(tmp_path, plugin, 
     notes = [line for line in lines if "not minimized" in line]
     assert len(notes) == count
     for note in notes:
-        assert note.startswith("note   2 losses of regularizers are not minimized. Add tf.add_n(")
+        assert note.startswith(
+            "note   2 losses of regularizers are not minimized. Add sum(net.losses()) of "
+        )
 
 
 AVAILABLE = 10**9  # bytes

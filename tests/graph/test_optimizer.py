@@ -9,7 +9,7 @@ from update_fixtures import INF, ONLY_2, SGD, after_steps, create_variable, desc
 
 from toolkit import UsageError, tf
 from toolkit.compat import compile_with_xla
-from toolkit.graph.optimizers import names, schedules
+from toolkit.graph.optimizers import objects, schedules
 from toolkit.graph.step_strategy import PLAIN, XLA
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -80,12 +80,6 @@ def test_clip_by_norm_scales_each_variable_alone():
     assert weights["b"] == [-0.5]  # within the limit
 
 
-def test_clip_by_global_norm_scales_all_variables_alike():
-    a, b = create_variable("a", [0.0]), create_variable("b", [0.0])
-    weights = train(tf.reduce_sum(3 * a + 4 * b), clip="global-norm", clip_limit=1.0)
-    assert weights == {"a": pytest.approx([-0.6]), "b": pytest.approx([-0.8])}
-
-
 def test_the_logged_norm_is_that_of_all_gradients_before_clipping():
     a, b = create_variable("a", [0.0]), create_variable("b", [0.0])
     run = make_run(**dict(SGD, clip="value", clip_limit=1.0))
@@ -128,7 +122,7 @@ def test_a_squared_norm_is_not_finite_if_an_element_is_not(value, size, place, f
 
 
 @pytest.mark.parametrize(
-    "name", names.optimizer_names() + ["sgd", "Adam", "RMSProp", "gradient-descent"]
+    "name", objects.optimizer_names() + ["sgd", "Adam", "RMSProp", "gradient-descent"]
 )
 def test_each_optimizer_moves_against_the_gradient(name):
     (w,) = descend([1.0], optimizer=name, learning_rate=0.1)
@@ -190,5 +184,5 @@ def test_an_argument_of_another_type_or_that_renames_variables_is_refused(name, 
 )
 def test_the_hint_names_what_was_meant(name, arguments, message, hint):
     with pytest.raises(UsageError, match=message) as error:
-        names.make_optimizer(name, 1.0, arguments)
+        objects.make_optimizer(name, 1.0, arguments)
     assert error.value.hint == hint

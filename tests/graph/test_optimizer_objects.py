@@ -77,8 +77,6 @@ def test_a_schedule_that_is_not_finite_stops_before_the_update():
         ({"schedule": "linear"}, "There is no schedule 'linear'"),
         ({"schedule": lambda step, total: "half"}, "A schedule returned 'half', expected a number"),
         ({"schedule": lambda step, total: [1.0, 2.0]}, "returned the shape \\(2,\\), expected a"),
-        ({"learning_rate": 0.0}, "For the update, learning_rate is 0.0, expected a positive num"),
-        ({"learning_rate": "fast"}, "learning_rate is 'fast', expected a positive number"),
         ({"optimizer": "adm"}, "There is no optimizer 'adm'"),
         ({"optimizer": 3}, "The optimizer builtins.int is no optimizer that works in a graph"),
         ({"optimizer": lambda rate: rate}, "function 'optimizer' of the update returned .*Tensor"),
@@ -86,7 +84,6 @@ def test_a_schedule_that_is_not_finite_stops_before_the_update():
             {"optimizer": tf.train.AdamOptimizer, "optimizer_args": {"beta1": 0.5}},
             "For the update, optimizer_args is set, but only a named optimizer takes it",
         ),
-        ({"groups": "conv/*"}, "groups is 'conv/\\*', expected toolkit.Group objects"),
     ],
 )
 def test_settings_that_contradict_are_refused_in_one_sentence(settings, message):
@@ -221,12 +218,12 @@ def test_an_object_that_two_players_share_is_refused(kind):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"learning_rate": 0.5}, "For the update, learning_rate is set, but "),
-        ({"schedule": "cosine"}, "For the update, schedule is set, but "),
+        ({"learning_rate": 0.5}, "For the update, a learning rate, schedule or group's rate is s"),
+        ({"schedule": "cosine"}, "a learning rate, schedule or group's rate is set beside"),
         ({"optimizer_args": {"beta1": 0.5}}, "For the update, optimizer_args is set, but "),
         (
             {"groups": [Group("w", learning_rate=0.5)]},
-            "the rate of group 'w' is set, but the optimizer object",
+            "a learning rate, schedule or group's rate is set beside",
         ),
     ],
 )
@@ -236,24 +233,11 @@ def test_what_has_no_effect_beside_an_object_is_refused(kind, settings, message)
         values_after(optimizer=OBJECTS[kind](), **settings)
 
 
-def test_an_object_of_tf_train_with_numbers_works_in_every_graph():
-    optimizer = tf.train.AdamOptimizer(0.5)
-    for _ in range(2):
-        with tf.Graph().as_default():
-            assert values_after(optimizer=optimizer)[0] == pytest.approx(-0.5, rel=1e-4)
-
-
 @pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
 def test_clipping_of_keras_is_refused(name):
     optimizer = OBJECTS["keras"]()
     object.__setattr__(optimizer, name, 1.0)
     with pytest.raises(UsageError, match=f"sets {name}, but gradients are clipped before it"):
-        values_after(optimizer=optimizer)
-
-
-def test_an_optimizer_for_several_processes_is_refused():
-    optimizer = tf.train.SyncReplicasOptimizer(tf.train.AdamOptimizer(0.1), 1)
-    with pytest.raises(UsageError, match="SyncReplicasOptimizer is for several processes"):
         values_after(optimizer=optimizer)
 
 

@@ -126,13 +126,6 @@ def test_numbers_of_a_size_that_is_unknown_are_each_replicas_own():
     assert whole.shape == (6, 2) and whole.tolist() == first.tolist() != second.tolist()
 
 
-def test_dropout_drops_what_one_process_drops():
-    x = np.ones([6, 50], np.float32)
-    whole = draw(0, 1, lambda run: run.dropout(tf.constant(x), 0.5, "d"))
-    parts = [draw(r, 2, lambda run: run.dropout(tf.constant(x[:3]), 0.5, "d")) for r in range(2)]
-    assert np.concatenate(parts).tolist() == whole.tolist()
-
-
 def test_an_average_is_weighted_by_examples_and_keeps_shapes_and_dtypes(replicas):
     def average(rank):
         part = tf.constant(part_of(FEATURES, rank))

@@ -52,11 +52,6 @@ def test_another_mode_is_refused():
         make_run("eval", **SGD).minimize(tf.constant(1.0), [create_variable("w", [0.0])])
 
 
-def test_a_variable_that_the_loss_does_not_depend_on_does_not_change():
-    w, _ = create_variable("w", [0.0]), create_variable("other", [5.0])
-    assert train(tf.reduce_sum(w)) == {"w": [-1], "other": [5]}
-
-
 @pytest.mark.parametrize("factor, expected", [(1.0, 5.0), (INF, 1.0)])
 def test_after_runs_after_the_update_and_not_in_a_skipped_step(factor, expected):
     run, w = make_run(**dict(SGD, on_nonfinite="skip")), create_variable("w", 1.0)
@@ -121,18 +116,6 @@ def test_two_updates_of_a_name_in_a_step_are_two_gradients_of_its_mean():
     assert values == [[-2, 0], [-4, -1], [-6, -1], [-8, -2]]
 
 
-def test_a_smaller_number_of_steps_applies_the_mean_of_all_that_were_added():
-    # As if a run continued with --accumulate 2 after three steps of --accumulate 4.
-    op = make_run(**dict(SGD, accumulate=2)).minimize(rising_loss(create_variable("w", [0.0])))
-    variables = {v.op.name: v for v in tf.global_variables()}
-    with session() as tf_session:
-        variables["toolkit/accumulated/w"].load([8.0], tf_session)
-        variables["toolkit/accumulated_count"].load(3, tf_session)
-        tf_session.run(op)
-        values = tf_session.run([variables["w"], variables["toolkit/accumulated_count"]])
-    assert values == [[-9 / 4], 0]
-
-
 @pytest.mark.parametrize(
     "names, sets, variable",
     [(("a", "b"), ("wv", "w"), "w"), (("a", "a"), ("w", "wv"), "v")],
@@ -185,15 +168,6 @@ def test_updates_of_one_name_share_an_optimizer_and_its_slots():
     names = {v.op.name for v in tf.global_variables()}
     assert {"w/Adam", "w/Adam_1"} == {n for n in names if n.startswith("w/")}
     assert {n for n in names if "beta1" in n} == {"optimizer/player/beta1_power"}
-
-
-def test_an_update_can_have_its_own_learning_rate():
-    run = make_run(**SGD)
-    a, b = create_variable("a", 0.0), create_variable("b", 0.0)
-    second = run.gradients(1.0 * b, [b], "b", learning_rate=0.5)
-    op = run.apply([run.gradients(1.0 * a, [a], "a"), second])
-    logged = [run.logged["a/learning_rate"], run.logged["b/learning_rate"]]
-    assert after_steps(op, [a, b, *logged]) == [-1, -0.5, 1, 0.5]
 
 
 # ------------------------------------------------------------------------ what a wrapper may change

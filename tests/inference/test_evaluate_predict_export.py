@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from file_fixtures import sha256s
+from file_fixtures import sha256s, trained_on
 from linear_fixtures import TEST_LABELS, bars, expected_logits, read_weights, write_bars
 from run_fixtures import damage, write_plugin
 
@@ -147,7 +147,7 @@ def test_a_file_that_is_no_example_is_refused_with_4(cli, trained, here, name, c
 def test_a_model_of_vectors_refuses_images(here):
     path = save(here / "one.png", bars([1])[0, :, :, 0])
     with pytest.raises(Exception, match="trained on examples \\[4\\] float32, not on images"):
-        read_examples([str(path)], DataSpec((4,), "float32"))
+        read_examples(trained_on(DataSpec((4,), "float32")), [str(path)])
 
 
 # ------------------------------------------------------------------------------ output of predict

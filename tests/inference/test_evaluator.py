@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import operator
 import os
 
 import numpy as np
@@ -249,19 +248,6 @@ def test_what_is_read_of_floats_is_a_copy(floats, read):
     assert array.dtype == np.float32
     array *= 2
     array[...] = -1
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda features: operator.setitem(features, 0, 1),
-        lambda features: features.__imul__(2),
-        lambda features: np.add(VALUES, 1, out=features),
-    ],
-)
-def test_writing_is_refused(floats, write):
-    with pytest.raises(TypeError):
-        write(ModelFeatures(floats))
 
 
 def test_features_are_numbers_among_other_arrays(floats):

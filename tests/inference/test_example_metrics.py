@@ -1,7 +1,6 @@
 """The hook `example_metrics`: metrics from the values of examples, their intervals, their file."""
 
 import json
-import os
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from linear_fixtures import Linear, write_bars
 
 from toolkit import Split, hookimpl, tf
 from toolkit.errors import ToolkitError
-from toolkit.inference import example_values
 from toolkit.inference.evaluator import Evaluator
 from toolkit.inference.example_values import compute_intervals, write_examples
 from toolkit.plugins import Plugins
@@ -161,12 +159,6 @@ def test_the_file_has_the_values_of_the_examples_under_any_name(tmp_path):
     path.write_bytes(b"mine")  # a plugin's own file of this name stays
     write_examples(str(tmp_path), metrics, values)
     assert path.read_bytes() == b"mine"
-
-
-def test_there_is_no_file_of_very_many_examples(tmp_path, monkeypatch):
-    monkeypatch.setattr(example_values, "MAX_EXAMPLES", 4)
-    write_examples(str(tmp_path), {"a": 4.5}, {"a": np.arange(10)})
-    assert not os.listdir(str(tmp_path))
 
 
 def test_the_result_of_the_test_has_intervals_and_that_of_the_validation_none(run):

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from file_fixtures import trained_on
 from linear_fixtures import LINEAR
 from PIL import Image
 
@@ -45,7 +46,7 @@ def spec_of(table):
 
 
 def read(paths, spec, missing="refuse"):
-    return read_examples(paths, spec, missing=missing)
+    return read_examples(trained_on(spec, missing), paths)
 
 
 def test_rows_are_read_by_the_names_of_their_columns(table, spec_of):
@@ -183,5 +184,5 @@ def test_the_training_file_is_predicted_on_whatever_its_label(here, label):
     columns = ColumnOptions(label_column=(label,))
     data = open_data("tfrecord:abc.tfrecord", columns=columns, shares=NOTHING)
     spec = DataSpec.from_json(json.loads(json.dumps(data.spec._asdict())))
-    examples = read_examples(["abc.tfrecord"], spec)
+    examples = read(["abc.tfrecord"], spec)
     np.testing.assert_array_equal(examples.inputs, data.splits["train"].features)

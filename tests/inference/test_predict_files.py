@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from file_fixtures import write_idx
+from file_fixtures import trained_on, write_idx
 from PIL import Image
 
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError, UsageError
-from toolkit.inference.predict_files import invert, look_inverted, read_examples, read_files
+from toolkit.inference.predict_files import invert, look_inverted, read_examples
 from toolkit.run_data import border_means
 
 LIGHT, DARK = 230, 20  # of paper, or of ink
@@ -36,7 +36,7 @@ def light_on_dark(count=1):
 def read(paths, **more):
     """The pixels that the files give, and the lines of the log."""
     lines = []
-    examples = read_examples(paths, IMAGES, log=lines.append, brightness=PAPER_IS_DARK, **more)
+    examples = read_examples(trained_on(IMAGES, ink=PAPER_IS_DARK), paths, log=lines.append, **more)
     return examples.inputs, lines
 
 
@@ -86,8 +86,8 @@ def test_neither_alpha_nor_numbers_that_are_no_images_are_inverted(here):
     assert np.array_equal(result[..., 3], images[..., 3])
     assert np.array_equal(result[..., :3], 255 - images[..., :3])
     np.savez("v.npz", x=np.zeros([3, 4], np.float32))
-    with pytest.raises(UsageError, match="only images of bytes can be inverted"):
-        read_examples(["v.npz"], DataSpec((4,), "float32"), is_inverted=True)
+    with pytest.raises(UsageError, match="The model is not fed images of bytes"):
+        read_examples(trained_on(DataSpec((4,), "float32")), ["v.npz"], is_inverted=True)
 
 
 def test_the_inputs_of_a_generator_are_not_inverted(here):
@@ -95,9 +95,9 @@ def test_the_inputs_of_a_generator_are_not_inverted(here):
     graph = SimpleNamespace(takes_examples=False, input_specs=specs)
     model = SimpleNamespace(predictor=SimpleNamespace(graph=graph), stored=IMAGES)
     np.savez("codes.npz", code=np.ones([2, 2], np.float32), label=np.zeros(2, np.int32))
-    assert read_files(model, ["codes.npz"]).inputs["code"].shape == (2, 2)
+    assert read_examples(model, ["codes.npz"]).inputs["code"].shape == (2, 2)
     with pytest.raises(UsageError, match="The model is not fed images"):
-        read_files(model, ["codes.npz"], is_inverted=True)
+        read_examples(model, ["codes.npz"], is_inverted=True)
 
 
 @pytest.mark.parametrize("name", ["a-idx3-ubyte.gz", "a.idx", "digits"])
@@ -114,7 +114,7 @@ def test_an_idx_file_is_known_by_its_ending_or_its_first_bytes(here, name):
 def test_a_number_that_the_integers_of_the_model_do_not_have_is_refused(here, number):
     np.savez("v.npz", x=[[3, number]])
     with pytest.raises(DataError, match="v.npz has the number .*, which is no int32"):
-        read_examples(["v.npz"], DataSpec((2,), "int32"))
+        read_examples(trained_on(DataSpec((2,), "int32")), ["v.npz"])
 
 
 def test_what_is_no_file_is_called_what_it_is(here):
@@ -132,7 +132,8 @@ def test_what_is_no_file_is_called_what_it_is(here):
 def test_texts_are_read_from_npz_files_and_numbers_are_no_texts(here):
     np.savez("texts.npz", x=np.array(["a soup", "très bon"]))
     np.savez("numbers.npz", x=np.arange(2.0))
-    spec = DataSpec((), "string", components=(("features", Component((), "string", "text")),))
-    assert read_examples(["texts.npz"], spec).inputs.tolist() == ["a soup", "très bon"]
+    components = (("features", Component((), "string", "text")),)
+    model = trained_on(DataSpec((), "string", components=components))
+    assert read_examples(model, ["texts.npz"]).inputs.tolist() == ["a soup", "très bon"]
     with pytest.raises(DataError, match=r"expected examples \[\] string, found \[\] float64"):
-        read_examples(["numbers.npz"], spec)
+        read_examples(model, ["numbers.npz"])

@@ -67,14 +67,14 @@ def predict(
     path = "" if output is None else shared.resolve_output(output)
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
     from ..inference.predict import best_classes, columns
-    from ..inference.predict_files import expand_paths, read_files
+    from ..inference.predict_files import expand_paths, read_examples
 
     files = expand_paths(files)
     if os.path.exists(path) and path in map(os.path.realpath, files):
         raise UsageError(f"{path} is a file to predict on.", hint="Name another output.")
     with open_with_warnings(run_folder, checkpoint) as model:
         model.set_tta(tta)
-        examples = read_files(model, files, is_inverted, lambda text: say(escape_line(text)))
+        examples = read_examples(model, files, is_inverted, lambda text: say(escape_line(text)))
         class_names = model.data.class_names
         predictions = columns(model.predictor.predict(examples.inputs), class_names, features)
     if output is not None:

@@ -20,13 +20,11 @@ from .hook_values import (
     check_outputs,
     check_predictions,
     check_train_op,
-    check_training_loss,
 )
 from .initial_values import noted_draws, seed_initial_values, seeded_generators
 from .networks import example_placeholders
 from .ops import state_updates, upstream
-from .regularization import count_omitted_losses
-from .run import STATE, Run, has_position, step_builder_of
+from .run import STATE, Run, step_builder_of
 from .step_sums import StepSums, read_sums
 from .while_loop import Step, StepLoop, build_compiled_loop, build_loop, make_num_steps, specs_of
 
@@ -38,20 +36,14 @@ class Batch(NamedTuple):
     labels: Any  # likewise, or None
 
 
-class Scalars(NamedTuple):
-    """The scalar tensors of one step by name: of `run.log`, and of the hook `loss`."""
-
-    logged: Dict[str, Any]
-    losses: Dict[str, Any]
-
-
 class StepOutputs(NamedTuple):
     """What hooks may fetch of one step. Fetching one tensor of a field computes the whole field."""
 
     batch: Optional[Batch]
     guard_values: Sequence[GuardValues]
     outputs: Dict[str, Any]  # what the hook `call` returned
-    scalars: Scalars
+    logged: Dict[str, Any]  # name -> scalar that `run.log` got
+    losses: Dict[str, Any]  # name -> float32 scalar of the hook `loss`
     summaries: Sequence[Any]  # that the step adds to TensorFlow's collection
 
 
@@ -84,12 +76,12 @@ class TrainingGraph(NamedTuple):
     @property
     def losses(self) -> Dict[str, Any]:
         """Name -> float32 scalar of the step."""
-        return self.step.scalars.losses
+        return self.step.losses
 
     @property
     def logged(self) -> Dict[str, Any]:
         """Name -> scalar of the step that `run.log` got."""
-        return self.step.scalars.logged
+        return self.step.logged
 
 
 class InferenceGraph(NamedTuple):
@@ -232,15 +224,15 @@ def _training_graph(plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop)
     if count > 1:
         # Behind the train op: where the guards refuse a step, no replica waits for the others.
         with tf.control_dependencies([loop.op]):
-            scalars = outputs.scalars._asdict()
+            scalars = {"logged": outputs.logged, "losses": outputs.losses}
             named = {(kind, n): x for kind, each in scalars.items() for n, x in each.items()}
             means = run.replica.mean_scalars(named)
             averages = list(means.values())
-            kinds = [{n: means[kind, n] for n in each} for kind, each in scalars.items()]
-            outputs = outputs._replace(scalars=Scalars(*kinds))
+            kinds = {kind: {n: means[kind, n] for n in each} for kind, each in scalars.items()}
+            outputs = outputs._replace(**kinds)
         _check_averages(loop.op, averages, outputs)
     sums = read_sums(loop.op, builder.summed, run.replica)
-    builder.end_step(outputs.scalars.logged)
+    builder.end_step(outputs.logged)
     return TrainingGraph(
         tf_graph,
         run,
@@ -250,7 +242,7 @@ def _training_graph(plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop)
         loop.op,
         step_after,
         loop if loop.num_steps is not None else None,
-        specs_of([outputs.guard_values, outputs.outputs, outputs.scalars]),
+        specs_of([outputs.guard_values, outputs.outputs, outputs.logged, outputs.losses]),
         sums,
         plugins.describe_place("optimize"),
         [*averages, sums.rows] if count > 1 else [],
@@ -304,10 +296,10 @@ def _build_step(
             hint="Leave it out; in a plugin of your own, call toolkit.normalize(features, "
             "run.data) in the hook 'call'.",
         )
-    builder.omitted_losses = count_omitted_losses(model, [v.loss for v in builder.guard_values])
-    batch, scalars = Batch(features, labels), Scalars(run.logged, losses)
-    train_op = builder.add_scalars(train_op, {**losses, **run.logged})
-    return train_op, StepOutputs(batch, builder.guard_values, outputs, scalars, ())
+    builder.omitted_losses = builder.networks.count_omitted([v.loss for v in builder.guard_values])
+    batch, logged = Batch(features, labels), run.logged
+    train_op = builder.add_scalars(train_op, {**losses, **logged})
+    return train_op, StepOutputs(batch, builder.guard_values, outputs, logged, losses, ())
 
 
 @contextlib.contextmanager
@@ -371,7 +363,7 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             metrics,
             example_metrics,
             resettable,
-            run.position if run.mode == "eval" or has_position() else None,
+            run.position if run.mode == "eval" else step_builder_of(run).position,
             outputs,
             tf.group(*restored) if restored else None,
         )
@@ -429,7 +421,12 @@ def refused_variables(plugins: Plugins, hook: str) -> Iterator[None]:
 
 def _ask_loss(plugins, run, model, features, labels, outputs) -> Any:
     """What the hook `loss` returns: a scalar, or a dict of named scalars."""
-    check = check_training_loss if run.mode == "train" else check_loss
+
+    def check(value: Any) -> Optional[Problem]:
+        if value == {} and run.mode == "train":
+            return Problem("returned {}, expected a scalar tensor", "Return at least one scalar.")
+        return check_loss(value)
+
     return plugins.call_hook(
         "loss", check, model=model, features=features, labels=labels, outputs=outputs, run=run
     )

@@ -33,28 +33,19 @@ def check_outputs(value: Any) -> Optional[Problem]:
 
 def check_loss(value: Any) -> Optional[Problem]:
     """Of the hook `loss`."""
-    expected = "a scalar tensor"
     for name, loss in value.items() if isinstance(value, dict) else [("loss", value)]:
+        hint, expected = "", "a scalar tensor"
         if isinstance(loss, (list, tuple)):
             hint = "Return one scalar, or a dict of scalars by name."
+        elif not isinstance(loss, tf.Tensor):
+            hint = _NUMPY_HINT
+        elif loss.shape.ndims != 0:
+            hint = "Take the mean over the batch with tf.reduce_mean."
+        elif not loss.dtype.is_floating:
+            hint, expected = "Convert it with tf.cast(loss, tf.float32).", f"{expected} of floats"
+        if hint:
             return _problem(loss, expected, hint, name)
-        if not isinstance(loss, tf.Tensor):
-            return _problem(loss, expected, _NUMPY_HINT, name)
-        if loss.shape.ndims != 0:
-            return _problem(
-                loss, expected, "Take the mean over the batch with tf.reduce_mean.", name
-            )
-        if not loss.dtype.is_floating:
-            hint = "Convert it with tf.cast(loss, tf.float32)."
-            return _problem(loss, f"{expected} of floats", hint, name)
     return None
-
-
-def check_training_loss(value: Any) -> Optional[Problem]:
-    """Of the hook `loss` in training, which needs one or more."""
-    if value == {}:
-        return Problem("returned {}, expected a scalar tensor", "Return at least one scalar.")
-    return check_loss(value)
 
 
 def check_train_op(value: Any) -> Optional[Problem]:
@@ -98,8 +89,7 @@ def check_metrics(value: Any) -> Optional[Problem]:
             hint = "Return what a function of tf.metrics returns, such as tf.metrics.mean(values)."
             return _problem(pair, "a pair (value, update_op)", hint, name)
         if result.shape.ndims:
-            hint = "Give each number of it a metric of its own."
-            return _problem(result, "a scalar", hint, name)
+            return _problem(result, "a scalar", "Give each number of it a metric of its own.", name)
     return None
 
 
@@ -109,11 +99,10 @@ def check_example_metrics(value: Any) -> Optional[Problem]:
         hint = "Return {name: values}, with a bool or a number for each example."
         return _problem(value, "a dict of tensors", hint)
     for name, values in value.items():
-        if isinstance(values, tuple):
-            hint = "Return the values themselves; pairs of tf.metrics belong in 'metrics'."
-            return _problem(values, "a tensor", hint, name)
         if not isinstance(values, tf.Tensor):
-            return _problem(values, "a tensor", _NUMPY_HINT, name)
+            hint = "Return the values themselves; pairs of tf.metrics belong in 'metrics'."
+            hint = hint if isinstance(values, tuple) else _NUMPY_HINT
+            return _problem(values, "a tensor", hint, name)
         if values.shape.ndims not in (None, 1) or values.shape.as_list()[:1] not in ([None], []):
             hint = "Return one value for each example; the toolkit takes the mean."
             return _problem(values, "one value for each example, [N]", hint, name)

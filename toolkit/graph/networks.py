@@ -19,7 +19,6 @@ from ..data.readers.batches import convert_stored
 from ..data.structure import FEATURES, LABELS, pack_role
 from ..errors import ToolkitError
 from .ops import state_updates
-from .step_builder import StepBuilder
 
 # Collections of tensors that only a pass over examples may add to.
 _OF_A_PASS = (tf.GraphKeys.SUMMARIES, tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.LOSSES)
@@ -30,18 +29,17 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class Network:
-    """The base class of `Function` and `KerasModel`, of a run and its builder.
+    """The base class of `Function` and `KerasModel`, of a run.
 
     Attributes:
         name: as given, for messages and draws; with a number if another network has the same.
         variables: what the pass in `build` created, in that order.
     """
 
-    def __init__(self, run: Any, builder: StepBuilder, name: str):
-        self.name = builder.networks.add(self, name)
+    def __init__(self, run: Any, name: str):
+        self._run, self._builder = run, run._builder
+        self.name = self._builder.networks.add(self, name)
         self.variables: List[Any] = []
-        self._run = run
-        self._builder = builder
         self._creations: List[Tuple[str, Any]] = []  # the name given to TensorFlow, the variable
         self._weight_losses: List[Any] = []
         self._num_passes = 0
@@ -60,6 +58,11 @@ class Network:
         passes since the step began. Add `sum(net.losses())` to what the hook `loss` returns.
         """
         return self._builder.networks.renewed(self._weight_losses) + self._pass_losses
+
+    @property
+    def num_unread_losses(self) -> int:
+        """How many losses of a Keras model nothing in the step read."""
+        return 0
 
     def begin_step(self) -> None:
         """Forget the passes of the step before."""
@@ -198,7 +201,6 @@ class Function(Network):
     def __init__(
         self,
         run: Any,
-        builder: StepBuilder,
         fn: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
@@ -216,7 +218,7 @@ class Function(Network):
             )
         named = getattr(fn, "func", fn)  # of a functools.partial
         name = getattr(named, "__name__", type(named).__name__)
-        super().__init__(run, builder, name.strip("_") if name.isidentifier() else "function")
+        super().__init__(run, name.strip("_") if name.isidentifier() else "function")
         self._fn = fn
         try:
             self._signature = inspect.signature(fn)
@@ -276,7 +278,7 @@ class Function(Network):
 class KerasModel(Network):
     """A Keras model applied as it is; see `Run.keras`, whose arguments these are."""
 
-    def __init__(self, run: Any, builder: StepBuilder, model: Any, inputs: Any = None):
+    def __init__(self, run: Any, model: Any, inputs: Any = None):
         if not isinstance(model, tf.keras.layers.Layer):
             if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
                 raise ToolkitError(
@@ -288,8 +290,8 @@ class KerasModel(Network):
                 f"run.keras takes a model or layer of tf.keras, not {model!r}.",
                 hint="Use run.function for a function." if callable(model) else "",
             )
-        super().__init__(run, builder, model.name)
-        self.model = model
+        super().__init__(run, model.name)
+        self.model, self._are_losses_read = model, False
         self._takes_training = "training" in inspect.signature(model.call).parameters
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecated where nothing else does it in a graph
@@ -311,7 +313,7 @@ class KerasModel(Network):
         collection[:] = [variable for variable in collection if variable.op.name not in frozen]
         self.variables = list(model.weights)
         if getattr(model, "optimizer", None) is not None:
-            builder.notes.append(
+            self._builder.notes.append(
                 f"the optimizer, losses and metrics of '{model.name}.compile' have no effect; the "
                 "hooks 'loss', 'optimize' and 'metrics' say them."
             )
@@ -332,10 +334,17 @@ class KerasModel(Network):
             self._pass_losses += [loss for loss in layer._losses if not _is_among(loss, losses)]
         return outputs
 
-    def losses(self) -> List[Any]:
-        """The losses of regularizers, float32 scalars: of the variables, and of the outputs of the
-        passes since the step began. Add `sum(net.losses())` to what the hook `loss` returns.
-        """
+    @property
+    def num_unread_losses(self) -> int:
+        of_weights = sum(len(layer._callable_losses) for layer in self._layers())
+        return 0 if self._are_losses_read else of_weights + len(self._pass_losses)
+
+    def begin_step(self) -> None:
+        super().begin_step()
+        self._are_losses_read = False
+
+    def losses(self) -> List[Any]:  # those of variables are computed in the present step
+        self._are_losses_read = True
         functions = [function for layer in self._layers() for function in layer._callable_losses]
         values = [function() for function in functions]
         return [value for value in values if value is not None] + self._pass_losses

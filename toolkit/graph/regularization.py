@@ -6,17 +6,12 @@ steps that is outside of the loop: its value is that of the first step, and no g
 
 from __future__ import annotations
 
-import re
-from typing import Any, Dict, Iterator, List, Sequence, Set
+from typing import Any, Dict, List, Sequence
 
 from ..compat import tf
 from .ops import upstream
 
 _SHARED = ("VarHandleOp", "Placeholder", "PlaceholderWithDefault")  # not copied
-_REGULARIZER = re.compile(r"Regularizer(?:_\d+)?/(.*)")
-_NUMBER = re.compile(r"_\d+(?=/|$)")
-_MAX_OBJECTS = 10000
-_LIBRARIES = ("tensorflow", "tf_keras", "keras", "numpy", "toolkit.")
 
 
 class NetworkList:
@@ -53,6 +48,19 @@ class NetworkList:
         """Losses of regularizers as the present step computes them."""
         return [self._renewed.get(loss.name, loss) for loss in losses]
 
+    def count_omitted(self, losses: Sequence[tf.Tensor]) -> int:
+        """How many losses of regularizers none of the losses that a step minimizes depends on:
+        those of TensorFlow's collection, and of models of `Run.keras`.
+        """
+        collection = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+        num_unread = sum(network.num_unread_losses for network in self._networks.values())
+        if not collection and not num_unread:
+            return 0
+        ops = upstream([loss.op for loss in losses], with_control=False)
+        if any("Regularizer" in op.name for op in ops):  # of the Keras layers, read one by one
+            num_unread = 0
+        return num_unread + sum(loss.op not in ops for loss in collection)
+
 
 def _copy(tensor: tf.Tensor, copies: Dict[str, List[Any]]) -> tf.Tensor:
     """A tensor computed here by ops equal to those that compute `tensor`, outside of any loop, from
@@ -69,50 +77,3 @@ def _copy(tensor: tf.Tensor, copies: Dict[str, List[Any]]) -> tf.Tensor:
         )
         copies[op.name] = list(copy.outputs)
     return copies[op.name][tensor.value_index]
-
-
-# --------------------------------------------------------------------------------- omitted losses
-
-
-def count_omitted_losses(model: Any, losses: Sequence[tf.Tensor]) -> int:
-    """How many regularization losses none of the losses that a step minimizes depends on: those of
-    TensorFlow's collection, and of the Keras layers in what the hook `build` returned.
-    """
-    layers = list(_find_layers(model))
-    collection = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
-    if not layers and not collection:
-        return 0
-    ops = upstream([loss.op for loss in losses], with_control=False)
-    tensors = {t.name: t for t in [*collection, *(t for layer in layers for t in layer.losses)]}
-    names = {_normalize(op.name) for op in ops}
-
-    def is_omitted(tensor: tf.Tensor) -> bool:
-        name = _normalize(tensor.op.name)  # a copy may be in a further scope
-        is_copied = "Regularizer/" in name and any(f"/{x}".endswith(f"/{name}") for x in names)
-        return tensor.op not in ops and not is_copied
-
-    return sum(map(is_omitted, tensors.values()))
-
-
-def _normalize(name: str) -> str:
-    # The loss of a variable is computed again, by ops with further numbers, whenever it is read.
-    return _REGULARIZER.sub(lambda match: "Regularizer/" + _NUMBER.sub("", match[1]), name)
-
-
-def _find_layers(model: Any) -> Iterator[Any]:
-    """The Keras layers in a structure of containers and of a plugin's own objects."""
-    pending: List[Any] = [model]
-    known: Set[int] = set()
-    while pending and len(known) < _MAX_OBJECTS:
-        item = pending.pop()
-        if id(item) in known:
-            continue
-        known.add(id(item))
-        if hasattr(type(item), "add_loss") and hasattr(type(item), "losses"):
-            yield item
-        elif isinstance(item, dict):
-            pending.extend(item.values())
-        elif isinstance(item, (list, tuple, set, frozenset)):
-            pending.extend(item)
-        elif not isinstance(item, type) and not type(item).__module__.startswith(_LIBRARIES):
-            pending.extend(getattr(item, "__dict__", {}).values())

@@ -101,17 +101,12 @@ class Replica:
         whole = tf.unstack(tf.convert_to_tensor(shape), sizes.ndims)
         whole[axis] = blocks * self.batch_size
         numbers = draw(tf.stack(whole), seed_pair)
-        if blocks == 1:  # a slice is cheaper
-            begin, size = [0] * len(static), [-1] * len(static)
-            begin[axis], size[axis] = self.start, part
-            own = tf.slice(numbers, begin, size)
-        else:
-            rows = [
-                block * self.batch_size + self.start + row
-                for block in range(blocks)
-                for row in range(part)
-            ]
-            own = tf.gather(numbers, rows, axis=axis)
+        rows = [
+            block * self.batch_size + self.start + row
+            for block in range(blocks)
+            for row in range(part)
+        ]
+        own = tf.gather(numbers, rows, axis=axis)
         own.set_shape(static)
         return own
 
@@ -125,27 +120,19 @@ class Replica:
         """
         if self.count == 1 or not tensors:
             return list(tensors)
-        dtypes = sorted({tensor.dtype.base_dtype for tensor in tensors}, key=lambda d: d.name)
         means: Dict[int, Any] = {}
-        for dtype in dtypes:
-            places = [i for i, tensor in enumerate(tensors) if tensor.dtype.base_dtype == dtype]
-            group = self._mean_of_one_dtype([tensors[i] for i in places], is_differentiable)
-            means.update(zip(places, group))
+        for dtype in sorted({x.dtype.base_dtype for x in tensors}, key=lambda d: d.name):
+            own = {i: x for i, x in enumerate(tensors) if x.dtype.base_dtype == dtype}
+            sizes = [x.shape.num_elements() for x in own.values()]
+            sizes = [tf.size(x) if size is None else size for x, size in zip(own.values(), sizes)]
+            rows = [tf.reshape(x, [-1]) for x in own.values()]
+            packed = rows[0] if len(rows) == 1 else tf.concat(rows, 0)
+            total = self._scale_and_sum(packed, is_differentiable)
+            parts = [total] if len(rows) == 1 else tf.split(total, sizes)
+            for part, (i, x) in zip(parts, own.items()):
+                means[i] = tf.reshape(part, tf.shape(x))
+                means[i].set_shape(x.shape)
         return [means[i] for i in range(len(tensors))]
-
-    def _mean_of_one_dtype(self, tensors: Sequence[Any], is_differentiable: bool) -> List[Any]:
-        sizes = [x.shape.num_elements() for x in tensors]
-        sizes = [tf.size(x) if size is None else size for x, size in zip(tensors, sizes)]
-        rows = [tf.reshape(tensor, [-1]) for tensor in tensors]
-        packed = rows[0] if len(rows) == 1 else tf.concat(rows, 0)
-        total = self._scale_and_sum(packed, is_differentiable)
-        parts = [total] if len(rows) == 1 else tf.split(total, sizes)
-        means = []
-        for part, tensor in zip(parts, tensors):
-            mean = tf.reshape(part, tf.shape(tensor))
-            mean.set_shape(tensor.shape)
-            means.append(mean)
-        return means
 
     def _scale_and_sum(self, row, is_differentiable: bool = False):
         """The sum over all replicas of a row [n] times the weight of each."""

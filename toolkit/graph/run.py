@@ -24,7 +24,6 @@ from .updates import Update
 
 MODES = ("train", "eval", "predict")
 STATE = "state/"  # begins the names of the variables of `Run.state`, also in checkpoints
-_POSITION = "position_in_split"  # the graph's collection that holds the tensor of `Run.position`
 
 
 class Run:
@@ -126,10 +125,10 @@ class Run:
         """
         if self.mode == "train":
             raise ToolkitError(f"position was read in mode '{self.mode}'.")
-        if not tf.get_collection(_POSITION):
-            start = tf.placeholder_with_default(tf.zeros([], tf.int64), [], "position")
-            tf.add_to_collection(_POSITION, start)
-        return tf.get_collection(_POSITION)[0]
+        if self._builder.position is None:
+            zero = tf.zeros([], tf.int64)
+            self._builder.position = tf.placeholder_with_default(zero, [], "position")
+        return self._builder.position
 
     @property
     def is_chief(self) -> bool:
@@ -250,7 +249,7 @@ class Run:
         Raises:
             ToolkitError: an argument of `fn` is not known.
         """
-        return Function(self, self._builder, fn, args, kwargs, inputs)
+        return Function(self, fn, args, kwargs, inputs)
 
     def keras(self, model: Any, inputs: Any = None) -> KerasModel:
         """Use a model of `tf.keras`, created in `build`, in other hooks.
@@ -274,7 +273,7 @@ class Run:
         Raises:
             ToolkitError: it is no model of `tf.keras`, or was created outside of `build`.
         """
-        return KerasModel(self, self._builder, model, inputs)
+        return KerasModel(self, model, inputs)
 
     # ----------------------------------------------------------------------------------- replicas
 
@@ -556,11 +555,6 @@ class Run:
     def logged(self) -> Dict[str, Any]:
         """Name -> scalar tensor of all that was logged so far."""
         return dict(self._builder.logged)
-
-
-def has_position() -> bool:
-    """Whether something in the default graph reads `Run.position`."""
-    return bool(tf.get_collection(_POSITION))
 
 
 def step_builder_of(run: Run) -> StepBuilder:

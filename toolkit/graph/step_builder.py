@@ -45,6 +45,7 @@ class StepBuilder:
         self.omitted_losses = 0  # of regularizers, that the step does not minimize
         self.counters: Dict[str, Any] = {}  # name -> int64 variable of what the guard counts
         self.logged: Dict[str, Any] = {}  # name -> scalar tensor of all that was logged so far
+        self.position: Any = None  # the tensor of `Run.position`, once something read it
         self.notes: List[str] = []  # what a user may not expect of the model
         self.networks = NetworkList()
         self.model_variables: List[Any] = []  # that the hook `build` made

@@ -28,47 +28,6 @@ class StepLoop(NamedTuple):
 Step = Tuple[Any, Any]  # the op that makes a step, and the step's outputs
 
 
-class LoopOutputs:
-    """Brings the tensors of a structure out of the body of a loop, in which it is created.
-
-    `tf.while_loop` returns only its loop variables, whose shapes must be known before the body is
-    built. A TensorArray that the body writes needs neither, and a call that does not read it does
-    not write it.
-    """
-
-    def __init__(self, structure: Any):
-        self._structure = structure
-        self._leaves = _tensors_of(structure)
-        with tf.control_dependencies(None):  # outside of the loop
-            # Placed without regard to the first write of each: they live outside of the loop.
-            self._arrays = [
-                tf.TensorArray(
-                    leaf.dtype,
-                    1,
-                    element_shape=leaf.shape,
-                    infer_shape=False,
-                    colocate_with_first_write_call=False,
-                )
-                for leaf in self._leaves
-            ]
-        pairs = zip(self._arrays, self._leaves)
-        self._flows = [array.write(0, leaf).flow for array, leaf in pairs]
-
-    def flow(self, unused):
-        """A float32 scalar for the body to return; `unused` if the structure has no tensors."""
-        return tf.add_n(self._flows) if self._flows else unused
-
-    def read(self, flow) -> Any:
-        """The structure outside of the loop, which returned `flow` for that of the body."""
-        values = []
-        for array, leaf in zip(self._arrays, self._leaves):
-            written = tf.TensorArray(leaf.dtype, handle=array.handle, flow=flow, infer_shape=False)
-            value = written.read(0)
-            value.set_shape(leaf.shape)
-            values.append(value)
-        return _replace_tensors(self._structure, values)
-
-
 def _tensors_of(structure: Any) -> List[tf.Tensor]:
     return [leaf for leaf in tf.nest.flatten(structure) if isinstance(leaf, tf.Tensor)]
 
@@ -89,27 +48,53 @@ def make_num_steps():
 def build_loop(make_step: Callable[[Any], Step], num_steps) -> StepLoop:
     """Build steps in a loop of the graph, `num_steps` of `make_num_steps`. `make_step` adds a step,
     given its number in the call (int32 scalar).
+
+    `tf.while_loop` returns only its loop variables, whose shapes must be known before the body is
+    built. A TensorArray that the body writes needs neither, and a call that does not read it does
+    not write it.
     """
-    fields: List[LoopOutputs] = []
-    outputs_type: List[Any] = []
+    structures: List[Any] = []  # the outputs of the step
+    arrays: List[List[Any]] = []  # of each field, one for each of its tensors
 
     def body(count, *flows):
         with tf.name_scope(None):  # a summary's name must be the one it has in a single step
             train_op, outputs = make_step(count)
-        outputs_type[:] = [type(outputs)]
-        fields[:] = [LoopOutputs(field) for field in outputs]
+        structures[:], arrays[:], sums = [outputs], [], []
+        for field, flow in zip(outputs, flows):
+            leaves = _tensors_of(field)
+            with tf.control_dependencies(None):  # outside of the loop
+                arrays.append([_make_array(leaf) for leaf in leaves])
+            written = [array.write(0, leaf).flow for array, leaf in zip(arrays[-1], leaves)]
+            # One flow for each field, so that fields that are not fetched are not computed.
+            sums.append(tf.add_n(written) if written else flow)
         with tf.control_dependencies([train_op]):
             count = count + 1
-        # One flow for each field, so that fields that are not fetched are not computed.
-        used = [field.flow(flow) for field, flow in zip(fields, flows)]
-        return [count] + used + list(flows[len(fields) :])
+        return [count] + sums + list(flows[len(sums) :])
 
     start = [tf.constant(0)] + [tf.constant(0.0)] * MAX_GROUPS
     ends = tf.while_loop(
         lambda count, *_: count < num_steps, body, start, parallel_iterations=1, back_prop=False
     )
-    outputs = outputs_type[0](*[field.read(flow) for field, flow in zip(fields, ends[1:])])
-    return StepLoop(ends[0].op, num_steps, outputs)
+    fields = []
+    for field, flow, own in zip(structures[0], ends[1:], arrays):
+        values = []
+        for array, leaf in zip(own, _tensors_of(field)):
+            written = tf.TensorArray(leaf.dtype, handle=array.handle, flow=flow, infer_shape=False)
+            values.append(written.read(0))
+            values[-1].set_shape(leaf.shape)
+        fields.append(_replace_tensors(field, values))
+    return StepLoop(ends[0].op, num_steps, type(structures[0])(*fields))
+
+
+def _make_array(tensor: tf.Tensor) -> tf.TensorArray:
+    """For one value; placed without regard to the write of it: it lives outside of the loop."""
+    return tf.TensorArray(
+        tensor.dtype,
+        1,
+        element_shape=tensor.shape,
+        infer_shape=False,
+        colocate_with_first_write_call=False,
+    )
 
 
 # ---------------------------------------------------------------------------------- compiled by XLA

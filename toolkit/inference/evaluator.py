@@ -29,7 +29,7 @@ from ..data.structure import pack
 from ..display.waits import waiting
 from ..errors import CheckpointError, DataError, RetryError, ToolkitError
 from ..files import plain_path
-from ..graph import build
+from ..graph.build import build_inference
 from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..options import CoreOptions
@@ -73,8 +73,6 @@ class Evaluator:
         mode: "eval" or "predict".
         splits: returns the `Split` of a name, or None, for the plugins; without it, no scorer is
             created.
-        graph: to use in place of a new one; of these plugins, options and data, and of this mode.
-        predict_graph: likewise, for the predictions that scorers ask for.
     """
 
     def __init__(
@@ -86,13 +84,9 @@ class Evaluator:
         folder: Optional[str] = None,
         total_steps: Optional[int] = None,
         splits: Optional[Callable[[str], Optional[Split]]] = None,
-        graph: Optional[build.InferenceGraph] = None,
-        predict_graph: Optional[build.InferenceGraph] = None,
     ):
-        if graph is None:
-            run = Run(mode, options, spec, folder, total_steps, splits=splits)
-            graph = build.build_inference(plugins, run)
-        self.run, self.graph = graph.run, graph
+        self.run = Run(mode, options, spec, folder, total_steps, splits=splits)
+        self.graph = build_inference(plugins, self.run)
         self._plugins = plugins
         with self.graph.tf_graph.as_default():
             self.saver = tf.train.Saver()  # of all global variables
@@ -108,7 +102,7 @@ class Evaluator:
         self._calls: Dict[str, Call] = {}
         self._predictor: Optional[Evaluator] = None
         self._build_predictor = lambda: Evaluator(
-            plugins, options, spec, "predict", folder, total_steps, graph=predict_graph
+            plugins, options, spec, "predict", folder, total_steps
         )
         self._scorers: Optional[ScorerSet] = None
         if mode == "eval" and splits is not None:
@@ -239,8 +233,8 @@ class Evaluator:
                 batch = split.read(slice(start, start + batch_size), keys, is_longest=True)
                 results = iter(measure_batch(np.int64(start), *batch.values()))
                 rows = len(batch[keys[0]])
-                predictions.append(results, rows)
-                values.append(results, rows)
+                predictions.append(results, start, rows)
+                values.append(results, start, rows)
                 for name, value in zip(sums, results):
                     sums[name] += float(value) * rows
                 wait.show(start + rows)
@@ -317,7 +311,7 @@ class Evaluator:
             for start in range(0, max(1, count), batch_size):
                 batch = [arrays[name][start : start + batch_size] for name in tensors]
                 fed = batch if place is None else [*batch, np.int64(position + start)]
-                outputs.append(iter(predict_batch(*fed)), len(batch[0]))
+                outputs.append(iter(predict_batch(*fed)), start, len(batch[0]))
                 wait.show(start)
         return outputs.by_name
 
@@ -356,7 +350,7 @@ def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
 
 
 class _ExampleArrays:
-    """Arrays of `count` examples by name, allocated once and filled batch by batch with the values
+    """Arrays by name, allocated once for `count` examples and filled batch by batch with the values
     of tensors [N, ...], which a hook returned by name.
     """
 
@@ -364,11 +358,9 @@ class _ExampleArrays:
         self.tensors = list(tensors.values())
         self.by_name: Dict[str, np.ndarray] = {}
         self._hook, self._names, self._count = hook, list(tensors), count
-        self._num_filled = 0
 
-    def append(self, values: Iterator[np.ndarray], rows: int) -> None:
-        """Store the next values, in the order of the names, of the next `rows` examples."""
-        batch = slice(self._num_filled, self._num_filled + rows)
+    def append(self, values: Iterator[np.ndarray], start: int, rows: int) -> None:
+        """Store the next values, in the order of the names, of the `rows` examples from `start`."""
         for name, value in zip(self._names, values):
             if value.shape[:1] != (rows,):
                 raise ToolkitError(
@@ -378,5 +370,4 @@ class _ExampleArrays:
                 )
             if name not in self.by_name:
                 self.by_name[name] = np.empty((self._count,) + value.shape[1:], value.dtype)
-            self.by_name[name][batch] = value
-        self._num_filled += rows
+            self.by_name[name][start : start + rows] = value

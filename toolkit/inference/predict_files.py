@@ -26,8 +26,8 @@ from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, is_picture, parse_colour, read_image
 from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
-from ..data.prepare import Convert, ExampleHooks, prepare
-from ..data.reading_options import DEFAULT_IMAGES, ColumnOptions, ImageOptions
+from ..data.prepare import ExampleHooks, prepare
+from ..data.reading_options import ColumnOptions, ImageOptions
 from ..data.records.record_files import is_record_file
 from ..data.sources import open_data
 from ..data.spec import DataSpec
@@ -58,33 +58,6 @@ class Examples(NamedTuple):
     num_damaged: int = 0  # images that cannot be read, which are left out
 
 
-# ------------------------------------------------------------------------------- for a trained run
-
-
-def read_files(
-    model: TrainedModel,
-    files: Sequence[str],
-    is_inverted: bool = False,
-    log: Callable[[str], None] = lambda text: None,
-) -> Examples:
-    """Read the examples in files, or arrays for the inputs of the model; see `read_examples`."""
-    graph, stored = model.predictor.graph, model.stored
-    if is_inverted and (stored.feature_names or not graph.takes_examples):
-        raise UsageError("The model is not fed images.", hint="Omit --invert.")
-    if not graph.takes_examples:
-        return read_inputs(files, graph.input_specs)
-    return read_examples(
-        files,
-        stored,
-        images_like(stored, model.options),
-        model.options.missing,
-        is_inverted,
-        example_hook(model.plugins, "convert"),
-        log,
-        model.manifest["data"]["ink"],
-    )
-
-
 def as_examples(model: TrainedModel, inputs: Any) -> Any:
     """What the model takes, from a path, a picture of Pillow, or a list of either; or from an array
     [N, ...], which may lack the axis of the examples or of one channel. Anything else is returned
@@ -100,7 +73,7 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
         return inputs  # a text is an example, and no path
     if are_paths:
         paths = expand_paths([os.fspath(item) for item in items])
-        examples = read_files(model, paths)
+        examples = read_examples(model, paths)
         if examples.num_damaged:
             raise DataError(f"{examples.num_damaged} of {len(paths)} pictures cannot be read.")
         return examples.inputs
@@ -112,11 +85,12 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
         stream = io.BytesIO()
         item.save(stream, "PNG" if item.mode in PNG_MODES else "TIFF")
         pixels.append(read_image(stream.getvalue(), form, "picture"))
-    return _convert(np.stack(pixels), example_hook(model.plugins, "convert"))
+    return _convert(model, np.stack(pixels))
 
 
-def _convert(features: Any, convert: Optional[Convert]) -> Any:
+def _convert(model: TrainedModel, features: Any) -> Any:
     """Examples behind the hook `convert`."""
+    convert = example_hook(model.plugins, "convert")
     if convert is None:
         return features
     return prepare(Split(features), ExampleHooks(convert=convert)).features
@@ -126,37 +100,31 @@ def _convert(features: Any, convert: Optional[Convert]) -> Any:
 
 
 def read_examples(
+    model: TrainedModel,
     paths: Sequence[str],
-    spec: DataSpec,
-    images: ImageOptions = DEFAULT_IMAGES,
-    missing: str = "refuse",
     is_inverted: bool = False,
-    convert: Optional[Convert] = None,
     log: Callable[[str], None] = lambda text: None,
-    brightness: Optional[Mapping[str, float]] = None,
 ) -> Examples:
-    """Read the examples in image files, tables, TFRecord, .npz and IDX files; labels are not read.
+    """Read the examples in image files, tables, TFRecord, .npz and IDX files as the training data
+    was read, and without labels; or .npz files with the arrays that the hook `inputs` names.
 
     Args:
-        spec: the `DataSpec` of the training data as stored, before the hook `convert`.
-        images: how image files were read for the training, with the training images' size.
-        missing: as in `ColumnOptions`, but no row is left out.
+        model: of the run.
+        paths: of the files.
         is_inverted: whether to swap light and dark.
-        convert: the hook of that name as a function of one example, or None.
         log: called with lines on images that cannot be read, are scaled, or look inverted.
-        brightness: the "border" and "mean" of the training images in [0, 1].
 
     Raises DataError where a file is missing, unreadable, or of another shape, type or kind than
     others; UsageError where examples that are no images are to be inverted.
     """
-    if is_inverted and not is_images(spec):
-        raise UsageError(
-            f"The examples are {list(spec.shape)} {spec.dtype}; only images of bytes can be "
-            "inverted.",
-            hint="Omit --invert.",
-        )
+    graph, spec = model.predictor.graph, model.stored
+    if is_inverted and not (graph.takes_examples and is_images(spec)):
+        raise UsageError("The model is not fed images of bytes.", hint="Omit --invert.")
+    if not graph.takes_examples:
+        return read_inputs(paths, graph.input_specs)
+    images = images_like(spec, model.options)
     scaled: List[Tuple[str, str]] = []  # path and size of each image that is scaled
-    read = _choose_reader(paths, spec, images, missing, scaled)
+    read = _choose_reader(paths, spec, images, model.options.missing, scaled)
     flats: List[Flat] = []
     names: List[str] = []
     damaged: List[DataError] = []
@@ -184,14 +152,14 @@ def read_examples(
     features = pack_role(joined, FEATURES)
     if is_inverted:
         features = invert(features)
-    if is_images(spec) and look_inverted(features, brightness):
+    if is_images(spec) and look_inverted(features, model.manifest["data"]["ink"]):
         subject = paths[0] if len(paths) == 1 else f"most images ({paths[0]}, ...)"
         log(
             f"warning: light and dark look swapped{' after --invert' if is_inverted else ''} in "
             f"{subject} in comparison with the training images; "
             f"{'omit --invert' if is_inverted else 'add --invert to swap them'}"
         )
-    return Examples(_convert(features, convert), names, len(damaged))
+    return Examples(_convert(model, features), names, len(damaged))
 
 
 def read_inputs(paths: Sequence[str], specs: ArraySpecs) -> Examples:

@@ -51,27 +51,29 @@ class ScorerSet:
                 )
             if type(scorer).score is Scorer.score:
                 plugin = plugins.owner(scorer) or plugins.model.name
-                hint = "Define score(self, split, predict, folder) in the class."
-                raise _fault(scorer, f"of plugin '{plugin}' does not implement 'score'", hint)
+                raise ToolkitError(
+                    f"Scorer {type(scorer).__name__} of plugin '{plugin}' does not implement "
+                    "'score'.",
+                    hint="Define score(self, split, predict, folder) in the class.",
+                )
             if scorer.draws_samples:
                 check_draws_samples(plugins)
                 scorer.draw = draw
-            taken = [
-                name for name in scorer.names if name in owners or scorer.names.count(name) > 1
-            ]
-            name = next(iter(taken), None)
-            if name is not None:
-                raise ToolkitError(
-                    f"Metric '{name}' of {_describe(scorer)} is already a metric of "
-                    f"{owners.get(name, 'it')}.",
-                    hint="Give it another name.",
-                )
-            owners.update(dict.fromkeys(scorer.names, _describe(scorer)))
+            for name in scorer.names:
+                if name in owners:
+                    raise ToolkitError(
+                        f"Metric '{name}' of {_describe(scorer)} is already a metric of "
+                        f"{owners[name]}.",
+                        hint="Give it another name.",
+                    )
+                owners[name] = _describe(scorer)
 
     def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
         """See `Scorer.dependencies`; {} for a metric that no scorer computes."""
-        owners = [scorer for scorer in self.scorers if metric in scorer.names]
-        return self._call_dependencies(owners[0], split) if owners else {}
+        for scorer in self.scorers:
+            if metric in scorer.names:
+                return _to_json(scorer, self._call(scorer, scorer.dependencies, split))
+        return {}
 
     def score(
         self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
@@ -86,10 +88,9 @@ class ScorerSet:
                 or not set(result.intervals) <= set(result.metrics) <= names
                 or not all(isinstance(each, Interval) for each in result.intervals.values())
             ):
-                raise _fault(
-                    scorer,
-                    f"returned {result!r}",
-                    "It returns a toolkit.ScoreResult with metrics among its names: "
+                raise ToolkitError(
+                    f"Scorer {type(scorer).__name__} returned {result!r}.",
+                    hint="It returns a toolkit.ScoreResult with metrics among its names: "
                     f"{', '.join(scorer.names) or 'it has none'}; an interval of one of these is a "
                     "toolkit.statistics.Interval.",
                 )
@@ -97,13 +98,13 @@ class ScorerSet:
             # For comparisons with other runs; they are no reason to lose a test.
             if folder is not None and result.metrics and not depends_on:
                 with contextlib.suppress(ToolkitError):
-                    depends_on = self._call_dependencies(scorer, split)
+                    depends_on = self.dependencies(next(iter(scorer.names)), split)
             metrics = {n: float(v) for n, v in result.metrics.items()}
             intervals = {
                 name: Interval(float(low), float(high), float(level), method)
                 for name, (low, high, level, method) in result.intervals.items()
             }
-            yield ScoreResult(metrics, result.lines, result.details, depends_on, intervals)
+            yield result._replace(metrics=metrics, depends_on=depends_on, intervals=intervals)
 
     def close(self) -> None:
         for scorer in self.scorers:
@@ -112,16 +113,9 @@ class ScorerSet:
     def _call(self, scorer: Scorer, method: Callable[..., Any], *arguments: Any) -> Any:
         return self._plugins.call_plugin_code(_describe(scorer), method, *arguments)
 
-    def _call_dependencies(self, scorer: Scorer, split: Split) -> Dict[str, Any]:
-        return _to_json(scorer, self._call(scorer, scorer.dependencies, split))
-
 
 def _describe(scorer: Scorer) -> str:
     return f"scorer {type(scorer).__name__}"
-
-
-def _fault(scorer: Scorer, text: str, hint: str) -> ToolkitError:
-    return ToolkitError(f"Scorer {type(scorer).__name__} {text}.", hint=hint)
 
 
 def _to_json(scorer: Scorer, dependencies: Any) -> Dict[str, Any]:
@@ -129,8 +123,10 @@ def _to_json(scorer: Scorer, dependencies: Any) -> Dict[str, Any]:
     try:
         return dict(json.loads(json.dumps(dependencies, allow_nan=False)))
     except (TypeError, ValueError):
-        hint = "It returns a dict of JSON values by name."
-        raise _fault(scorer, f"returned the dependencies {dependencies!r}", hint) from None
+        raise ToolkitError(
+            f"Scorer {type(scorer).__name__} returned the dependencies {dependencies!r}.",
+            hint="It returns a dict of JSON values by name.",
+        ) from None
 
 
 def _check_list(value: Any) -> Optional[Problem]:

@@ -13,7 +13,7 @@ from ..data.examples import LENGTH
 from ..data.same_data import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, ToolkitError
-from ..graph.model_summary import count_parameters, list_model_variables
+from ..graph.model_size import count_parameters, list_model_variables
 from ..graph.run import step_builder_of
 from ..graph.session_config import effective_threads
 from ..options import DATA, NOT_SET, Origin
@@ -91,7 +91,7 @@ class RunLog(SessionRecord):
             argv=list(job.argv),
             hooks=names,
             total_steps=self._plan.total_steps,
-            model=dict(count_parameters(variables)._asdict()),
+            model=count_parameters(variables),
             git=provenance.read_git_commits(job.plugins.all),
             keeps_sources=job.options.keep_sources,
             sources=self._copy_sources(facts["plugins"]) if job.options.keep_sources else {},
@@ -265,7 +265,7 @@ def _plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     if count:
         noun = "loss of a regularizer is" if count == 1 else "losses of regularizers are"
         notes.append(
-            f"{count} {noun} not minimized. Add tf.add_n(layer.losses) of each Keras layer, or "
+            f"{count} {noun} not minimized. Add sum(net.losses()) of each network of run.keras, or "
             "tf.losses.get_regularization_loss(), to what the hook 'loss' returns."
         )
     return [note for note in notes if note]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..data.readers.reader import Reader, is_resident, make_reader
 from ..data.spec import DataSpec
 from ..errors import UsageError
 from ..graph.build import build_training
-from ..graph.model_summary import count_parameters, list_model_variables, scope_sizes
+from ..graph.model_size import count_parameters, list_model_variables
 from ..graph.replica import ALONE, Replica
 from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep
@@ -204,8 +204,11 @@ def summarize_model(plugins: Plugins, resolved: Resolved) -> Dict[str, Any]:
         run = training_run(options, run_data, "", reader)
         build_training(plugins, run, reader, tf_graph, False)
         variables = list_model_variables(run, tf_graph)
+    scopes: Dict[str, List[Dict[str, Any]]] = {}  # such as each network of several
+    for variable in variables:
+        scopes.setdefault(variable["name"].partition("/")[0], []).append(variable)
     return {
-        "variables": [dict(variable._asdict()) for variable in variables],
-        "scopes": {name: dict(c._asdict()) for name, c in scope_sizes(variables).items()},
-        "model": dict(count_parameters(variables)._asdict()),
+        "variables": variables,
+        "scopes": {name: count_parameters(members) for name, members in scopes.items()},
+        "model": count_parameters(variables),
     }

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
-import numpy as np
-
 from ...compat import tf
 from ...errors import ToolkitError, UsageError, suggest
 from ...options.groups import Group, parse_group
-from .adapters import TrainOptimizer, adapt, is_optimizer
-from .names import default_weight_decay, make_optimizer
+from .objects import (
+    TrainOptimizer,
+    adapt,
+    default_weight_decay,
+    is_optimizer,
+    make_optimizer,
+)
 from .schedules import Schedule
 
 SCHEDULE_OPTIONS = frozenset(["schedule", "warmup_steps", "decay_steps", "decay_rate"])
@@ -71,6 +74,7 @@ class UserGroups:
 
     Attributes:
         groups: of --freeze, then of --group.
+        exclusions: of --decay-exclude.
         trained, updated: the names of variables of the step: of those to be trained, and of those
             that a pass updates.
     """
@@ -79,18 +83,14 @@ class UserGroups:
         flags = [("freeze", Group(pattern, frozen=True)) for pattern in options.freeze]
         flags += [("group", parse_group(text)) for text in options.group]
         self.groups: List[Group] = [group for _, group in flags]
-        self._exclusions = [Group(pattern) for pattern in options.decay_exclude]
-        self._flags = flags + [("decay-exclude", group) for group in self._exclusions]
+        self.exclusions = [Group(pattern) for pattern in options.decay_exclude]
+        self._flags = flags + [("decay-exclude", group) for group in self.exclusions]
         self.begin_step()
 
     def begin_step(self) -> None:
         """Forget the variables of the step before."""
         self.trained: Set[str] = set()
         self.updated: Set[str] = set()
-
-    def is_excluded(self, name: str) -> bool:
-        """Whether --decay-exclude excludes a variable from weight decay."""
-        return find_group(name, self._exclusions) is not None
 
     def check(self) -> None:
         """Raise UsageError if a flag has no effect on the variables of the step."""
@@ -199,7 +199,7 @@ class UpdateOptimizers:
 
     def _weight_decay(self, variable: Any) -> float:
         """The decay of a variable per unit of learning rate."""
-        if variable.shape.ndims < 2 or self._user_groups.is_excluded(variable.op.name):
+        if variable.shape.ndims < 2 or find_group(variable.op.name, self._user_groups.exclusions):
             return 0.0
         group = find_group(variable.op.name, self._groups)
         if group is not None and group.weight_decay is not None:
@@ -227,8 +227,9 @@ class UpdateOptimizers:
 
     def _make_adapter(self, scope: str, base: Optional[float]) -> TrainOptimizer:
         optimizer, arguments, *_ = self.settings
-        if self.has_object:
-            return adapt(optimizer, scope)
+        is_named = optimizer is None or isinstance(optimizer, str)
+        if self.has_object or not (is_named or callable(optimizer)):
+            return adapt(optimizer, scope)  # refuses what is none
         rate = self._present_rate(base)
         if callable(optimizer):
             made = optimizer(rate)
@@ -266,31 +267,15 @@ class UpdateOptimizers:
                 )
 
     def _check_settings(self) -> List[Group]:
-        """The groups that hold, in their order. Refuses settings that are none, or that have no
-        effect together.
-        """
+        """The groups that hold, in their order. Refuses settings without effect beside others."""
         optimizer, arguments, rate, schedule, groups = self.settings
-        is_rate = isinstance(rate, (int, float, np.number)) and 0 < rate < float("inf")
-        fault = ""
-        if isinstance(groups, str) or not all(isinstance(group, Group) for group in groups):
-            fault = f"groups is {groups!r}, expected toolkit.Group objects"
-        elif not (rate is None or tf.is_tensor(rate) or is_rate):
-            fault = f"learning_rate is {rate!r}, expected a positive number"
-        if fault:
-            raise UsageError(f"For {self._subject}, {fault}.")
         groups = [*self._user_groups.groups, *groups]
+        rates = [rate, schedule, *(group.learning_rate for group in groups)]
         idle = ""
-        if optimizer is not None and not isinstance(optimizer, str):
-            if not callable(optimizer):
-                adapt(optimizer, optimizer_scope(self.name))  # refuses what is none
-            if arguments:
-                idle = "optimizer_args is set, but only a named optimizer takes it"
-        if self.has_object and not idle:
-            values: Dict[str, Any] = {"learning_rate": rate, "schedule": schedule}
-            values.update((f"the rate of group '{g.pattern}'", g.learning_rate) for g in groups)
-            subject = next((name for name, value in values.items() if value is not None), "")
-            reason = "is set, but the optimizer object has a rate of its own"
-            idle = subject and f"{subject} {reason}"
+        if arguments and not (optimizer is None or isinstance(optimizer, str)):
+            idle = "optimizer_args is set, but only a named optimizer takes it"
+        elif self.has_object and any(value is not None for value in rates):
+            idle = "a learning rate, schedule or group's rate is set beside an object with its own"
         if idle:
             raise UsageError(
                 f"For {self._subject}, {idle}.",

@@ -59,7 +59,16 @@ def learning_rate(
     rate = base
     if schedule != "constant":
         progress = tf.maximum(position - warmup, 0.0)
-        progress = progress / float(decay_length(options, total_steps, schedule))
+        length = options.decay_steps
+        if length is None:
+            if total_steps is None:
+                raise UsageError(
+                    f"The {schedule} schedule has no length.",
+                    hint="Set --decay-steps, --steps or --epochs.",
+                )
+            length = max(total_steps - warmup, 1)  # all steps after the warm-up, or a tenth
+            length = length if schedule == "cosine" else max(length // 10, 1)
+        progress = progress / float(length)
         if schedule == "cosine":
             factor = 0.5 * (1 + tf.cos(math.pi * tf.minimum(progress, 1.0)))
         else:
@@ -69,20 +78,3 @@ def learning_rate(
     if warmup:
         rate = tf.where(position < warmup, base * (position + 1) / warmup, rate)
     return rate
-
-
-def decay_length(options, total_steps: Optional[int], schedule: Optional[str] = None) -> int:
-    """The steps of the cosine, or between two decays, of a schedule (None for that of the options):
-    by default all steps after the warm-up, or a tenth of them. Raises UsageError where neither the
-    options nor the run have a length.
-    """
-    schedule = schedule or options.schedule
-    if options.decay_steps is not None:
-        return int(options.decay_steps)
-    if total_steps is None:
-        raise UsageError(
-            f"The {schedule} schedule has no length.",
-            hint="Set --decay-steps, --steps or --epochs.",
-        )
-    steps_after_warmup = max(total_steps - options.warmup_steps, 1)
-    return steps_after_warmup if schedule == "cosine" else max(steps_after_warmup // 10, 1)
