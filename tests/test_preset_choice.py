@@ -10,7 +10,7 @@ from file_fixtures import read_json
 from linear_fixtures import Linear, LinearOptions
 from typing_extensions import Literal
 
-from toolkit import Split, ToolkitError, UsageError, hookimpl, option
+from toolkit import ToolkitError, UsageError, hookimpl, option
 from toolkit.api import load_plugins, open_data, train
 from toolkit.options import DATA, Origin, Value, resolve
 from toolkit.preset_choice import choose_by_data
@@ -72,13 +72,13 @@ def test_auto_by_name_takes_the_place_of_values_of_weaker_layers_like_a_name():
     resolved = with_recipes([layer], preset="auto").choose(FAST)
     assert (resolved.options.preset, resolved.options.learning_rate) == ("fast", 0.9)
     assert resolved.notes == [
-        "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.toml)"
+        "learning_rate is 0.9 by preset fast (data so it is), no longer 0.5 (a.toml)"
     ]
 
 
 def test_print_config_shows_values_that_the_data_are_to_choose_as_auto(cli):
     rows = json.loads(cli("run", "classifier", "--rotate", "5", "--print-config", "--json").out)
-    assert rows["shift"] == {"value": "auto", "origin": "by --augment auto"}
+    assert rows["shift"] == {"value": "auto", "origin": "preset auto"}
     assert rows["rotate"] == {"value": 5.0, "origin": "flag --rotate"}
 
 
@@ -112,21 +112,6 @@ def test_a_strange_choice_is_one_sentence(choose, message):
 
     with pytest.raises(ToolkitError, match=f"choose_preset of plugin 'plugin' {message}"):
         open_data(Plugin(Odd))
-
-
-class OwnData(Plugin):
-    """A plugin whose data depend on an option that a preset sets."""
-
-    @hookimpl
-    def data(self, split, run):
-        count = int(8 * run.options.gain)
-        return Split(np.zeros([count, 2], np.float32), np.zeros([count], np.int32))
-
-
-def test_a_preset_that_changes_what_the_data_were_opened_with_is_refused():
-    with pytest.raises(ToolkitError, match="'gain' is 1.0 .default., and the data were opened"):
-        open_data(OwnData(Recipes))
-    assert open_data(OwnData(Recipes), {"gain": 1.5}).options.preset == "fast"
 
 
 # -------------------------------------------------------------------------------------------- a run

@@ -183,7 +183,6 @@ def test_unknown_words_and_missing_files_are_shown_escaped(cli, here):
         ["run", "--plugin", EVIL],
         ["run", "--plugin", LINEAR, "--data", "npz:" + EVIL],
         ["run", "--plugin", LINEAR, "--" + EVIL, "1"],
-        ["run", "--plugin", LINEAR, "--set", EVIL + "=1"],
         ["data", "check", "images:" + EVIL],
         ["plugins", "show", EVIL],
     ):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
 import os
 from typing import Any, Dict, Mapping, Optional, Sequence, Type
 
@@ -97,20 +96,6 @@ def read_run_config(folder: RunFolder) -> Config:
     return read(folder.file("config.json"))
 
 
-def json_values(options: Options) -> Dict[str, Any]:
-    """Return the values of options as JSON has them: numbers that are not finite are text."""
-    return {name: _json_value(value) for name, value in options.model_dump(mode="json").items()}
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_json_value(part) for part in value]
-    if isinstance(value, dict):
-        return {name: _json_value(part) for name, part in value.items()}
-    is_infinite = isinstance(value, float) and not math.isfinite(value)
-    return str(value) if is_infinite else value
-
-
 def run_values(
     plugin: str,
     extensions: Sequence[str],
@@ -119,7 +104,7 @@ def run_values(
     origins: Optional[Mapping[str, Origin]] = None,
 ) -> Dict[str, Any]:
     """The contents of config.json in a run's folder: everything to train the run again."""
-    values = json_values(options)
+    values = options.model_dump(mode="json")
     config = Config("", values, (), origins, plugin, extensions)
     return dict(move(config, type(options), folder), **{FOLDER: os.path.realpath(folder)})
 

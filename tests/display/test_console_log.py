@@ -1,8 +1,8 @@
 """The log of what the console of a run showed."""
 
-import logging
 import os
 import re
+import time
 
 import process_fixtures
 import pytest
@@ -17,16 +17,12 @@ TIME = "2026-01-02T03:04:05Z "
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n")
 
 
-class Log(ConsoleLog):
-    """A log in which it is always the same time."""
-
-    def write(self, text):
-        self.handle(logging.makeLogRecord({"msg": text, "created": 1767323045.5}))
-
-
 @pytest.fixture
-def log(here):
-    log = Log()
+def log(here, monkeypatch):
+    """A log in which it is always the same time."""
+    now = time.gmtime(1767323045)
+    monkeypatch.setattr(console_log.time, "gmtime", lambda: now)
+    log = ConsoleLog()
     yield log
     log.end()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Type
 
 import click
 from click.shell_completion import CompletionItem
@@ -133,23 +133,13 @@ def class_flags(
 # ------------------------------------------------------------------------------------------ values
 
 
-def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> Dict[str, typed.Value]:
-    """Return the text of each option that a flag or a `--set name=value` sets."""
-    texts = [(name, value, typed.flag_name(name)) for name, value in flags.items()]
-    texts += [(name, value, f"--set {name}") for name, value in map(split_set, sets)]
+def option_values(flags: Mapping[str, Any]) -> Dict[str, typed.Value]:
+    """Return the text of each option that a flag sets."""
     return {
-        name: typed.Value(value, typed.Origin(typed.FLAG, place))
-        for name, value, place in texts
+        name: typed.Value(value, typed.Origin(typed.FLAG, typed.flag_name(name)))
+        for name, value in flags.items()
         if value is not None
     }
-
-
-def split_set(text: str) -> Tuple[str, str]:
-    """Return the name and the value of a `--set name=value`. Raises UsageError."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"--set {text}: expected name=value.")
-    return name.strip().replace("-", "_"), value
 
 
 def resolve(

@@ -16,8 +16,7 @@ from .. import option_changes
 from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError, suggest
-from ..options import AUTO, NOT_SET, Resolved, flag_name, map_paths
-from ..plugins import is_same
+from ..options import AUTO, NOT_SET, PRESET, Origin, Resolved, map_paths
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
@@ -35,7 +34,6 @@ def train_flags(command: shared.Command) -> shared.Command:
     for option in (
         shared.json_option,
         shared.verbose_option,
-        click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option."),
         click.option(
             "--print-config",
             is_flag=True,
@@ -95,9 +93,9 @@ class Order(NamedTuple):
 
 def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool) -> Order:
     names = ("pause_at", "print_config", "as_json")
-    more, sets = {name: flags.pop(name) for name in names}, flags.pop("sets")
+    more = {name: flags.pop(name) for name in names}
     cluster = pop_cluster(flags)
-    values = option_values(flags, sets)
+    values = option_values(flags)
     if ctx.obj.plugins is None and not more["print_config"]:
         raise missing_plugin_error()
     resolved = resolve(ctx.obj, values, use_environment)
@@ -377,17 +375,12 @@ def _has_status(folder: RunFolder, status: str) -> bool:
 
 
 def _refuse_other_plugins(folder: RunFolder, selection: Selection) -> None:
-    config = configuration.read_run_config(folder)
-    for word, before, now in (
-        ("plugin", [config.plugin], [selection.plugin]),
-        ("extensions", config.extensions, selection.extensions),
-    ):
-        if len(before) != len(now) or not all(map(is_same, before, now)):
-            texts = [", ".join(references) or "none" for references in (before, now)]
-            raise UsageError(
-                f"{folder} is a run with the {word} {texts[0]}, and the command names {texts[1]}.",
-                hint="A run keeps its plugins; for another, choose another --run-dir.",
-            )
+    changes = option_changes.find_plugin_changes(folder, selection.plugin, selection.extensions)
+    if changes:
+        raise UsageError(
+            f"{folder} is a run of other plugins: {'; '.join(map(str, changes))}.",
+            hint="A run keeps its plugins; for another, choose another --run-dir.",
+        )
 
 
 def _refuse_changes(folder: RunFolder, order: Order, allow: Sequence[str] = ()) -> None:
@@ -438,9 +431,8 @@ def _print_config(order: Order) -> int:
         rows["cluster"] = (cluster.summary, cluster.source)
     values = resolved.options.model_dump(mode="json")
     rows.update((name, (value, str(resolved.origins[name]))) for name, value in values.items())
-    rows.update(
-        (n, (AUTO, f"by {flag_name(name)} auto")) for n, name in resolved.open_options.items()
-    )
+    of_open = str(Origin(PRESET, AUTO))  # of a preset that the data are still to choose
+    rows.update((name, (AUTO, origin)) for name, (_, origin) in rows.items() if origin == of_open)
     notes = list(resolved.notes)
     if resolved.open_presets:  # opening them would take seconds, and minutes for the first time
         names = ", ".join(resolved.open_presets)

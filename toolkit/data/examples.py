@@ -12,7 +12,6 @@ from typing import (
     Any,
     Callable,
     Dict,
-    FrozenSet,
     Iterable,
     Iterator,
     List,
@@ -247,7 +246,6 @@ class Dataset:
         splits: by name: "train", and "validation" and "test" if there are any.
         files: name -> path of the files that it was read from.
         notes: sentences on what was changed or looks wrong.
-        option_names: of a plugin's own data: the options that its hook read.
 
     Args:
         sha256: name -> SHA-256 of each file, if they are known.
@@ -267,7 +265,6 @@ class Dataset:
         self.splits = dict(splits)
         self.files = dict(files or {})
         self.notes = list(notes)
-        self.option_names: FrozenSet[str] = frozenset()
         self._sha256 = sha256
 
     def partition(self) -> str:

@@ -34,8 +34,6 @@ def option(
     resume_may_change: Optional[bool] = None,
     used_if: Optional[Mapping[str, Any]] = None,
     path: PathForm = False,
-    words: Sequence[str] = (),
-    allow_infinite: bool = False,
     **limits: Any,
 ) -> Any:
     """Declare one option of an `Options` class.
@@ -57,8 +55,6 @@ def option(
             may be a file; "weights" if `@STEP` may follow the path. A relative path in a
             configuration file starts at the folder of the file, and the paths of a run are still
             valid after a move.
-        words: values that are words with a meaning of their own, although `path` is True.
-        allow_infinite: whether a float may be infinite or NaN.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length`, `pattern`.
     """
     extra: Dict[str, Any] = {
@@ -73,8 +69,6 @@ def option(
             for name, values in (used_if or {}).items()
         },
         "path": path if isinstance(path, (bool, str)) else tuple(path),
-        "words": tuple(words),
-        "allow_infinite": allow_infinite,
     }
     return pydantic.Field(default, description=help, json_schema_extra=extra, **limits)
 
@@ -158,16 +152,14 @@ class Options(pydantic.BaseModel):
         """Refuse blank text, for example of a variable that a script did not set; integers beyond
         64 bits; and numbers that are not finite.
         """
-        name = str(info.field_name)
-        default = cls.model_fields[name].default
+        default = cls.model_fields[str(info.field_name)].default
         if isinstance(value, str) and isinstance(default, str) and default and not value.strip():
             raise ValueError("should not be empty")
         parts = list(value.values()) if isinstance(value, dict) else value
         for number in parts if isinstance(parts, (list, tuple)) else [parts]:
             if isinstance(number, int) and not -(2**63) <= number < 2**63:
                 raise ValueError("should be less than 2^63 in size")
-            is_infinite = isinstance(number, float) and not math.isfinite(number)
-            if is_infinite and not declared(cls, name).get("allow_infinite", False):
+            if isinstance(number, float) and not math.isfinite(number):
                 raise ValueError("should be a finite number")
         return value
 

@@ -20,7 +20,6 @@ _LOW_RECALL, _MANY_ERRORS = 0.5, 5  # below and from which classes are named
 # A decline after the best value is named if it is more than this share of the gain up to there,
 # and of the best value itself, by the sign of better values.
 _MUCH, _RELATIVE = 0.3, {1.0: 0.03, -1.0: 0.1}
-_STILL = 0.05  # the gain in the last quarter, of that before, with which a training has not ended
 
 
 class Finding(NamedTuple):
@@ -96,47 +95,24 @@ def _judge_events(events: Sequence[Event]) -> Iterator[Finding]:
 
 
 def _judge_length(record: RunRecord, curves: Sequence[Curve]) -> Iterator[Finding]:
-    """A validation that ends much worse than its best, or one that still got better at the end."""
-    is_best = fields(record.test).get("checkpoint") == "best"
-    for curve, sign in _directed_curves(record, curves):
-        steps, values = zip(*curve.points())
-        merits, name = [sign * value for value in values], in_words(curve.name)
-        best = merits.index(max(merits))
-        gain, decline = merits[best] - merits[0], merits[best] - merits[-1]
-        if gain > 0 and decline > max(_MUCH * gain, _RELATIVE[sign] * abs(merits[best])):
-            texts = format_alike([values[best], values[-1]])
-            text = f"The validation's {name} was best with {texts[0]} at step {steps[best]:,}, and "
-            text += f"ended with {texts[1]} at step {steps[-1]:,}."
-            advice = f"Test the best checkpoint with --best-metric {curve.name}, or train shorter."
-            yield Finding(text, REMARK if is_best else WARNING, "" if is_best else advice)
-            return
-        before = merits[-1 - len(merits) // 4] - merits[0]
-        flag = "steps" if finite(record.options.get("steps")) else "epochs"
-        length = finite(record.options.get(flag)) or 0
-        is_last = best == len(merits) - 1 and record.status == "finished" and length
-        if is_last and gain - before > _STILL * before:
-            advice = f"The validation's {name} still got better at the end: train longer, say"
-            yield Finding("", advice=f"{advice} --{flag} {2 * length:.0f}.")
-            return
-
-
-def _directed_curves(record: RunRecord, curves: Sequence[Curve]) -> Iterator[Tuple[Curve, float]]:
-    """Yield the curves of the validation with at least three values whose direction is known, and
-    1 where more is better, else -1; that of the metric that chooses the best checkpoint first.
+    """A validation that ends much worse than its best, by the metric that chooses the best
+    checkpoint, else by the loss.
     """
-    best, signs = fields(record.best), {"loss": -1.0}
-    if isinstance(best.get("metric"), str):
-        signs = {best["metric"]: 1.0 if best.get("direction") == "max" else -1.0, **signs}
-    known = {c.name: c for c in curves if c.split == "validation" and len(c.points()) > 2}
-    yield from ((known[name], sign) for name, sign in signs.items() if name in known)
-
-
-def find_best_step(record: RunRecord, curves: Sequence[Curve]) -> Optional[int]:
-    """The step of the best checkpoint, else that of the best value of the validation."""
-    step = count(fields(record.best).get("step"))
-    for curve, sign in _directed_curves(record, curves) if step is None else ():
-        return max(curve.points(), key=lambda point: (sign * point[1], -point[0]))[0]
-    return step
+    best = fields(record.best)
+    name, sign = best.get("metric") or "loss", 1.0 if best.get("direction") == "max" else -1.0
+    points = [c.points() for c in curves if (c.name, c.split) == (name, "validation")]
+    if not points or len(points[0]) < 3:
+        return
+    (_, first), (last_step, last) = points[0][0], points[0][-1]
+    step, value = max(points[0], key=lambda point: sign * point[1])
+    gain, decline = sign * (value - first), sign * (value - last)
+    if gain > 0 and decline > max(_MUCH * gain, _RELATIVE[sign] * abs(value)):
+        texts = format_alike([value, last])
+        text = f"The validation's {in_words(name)} was best with {texts[0]} at step {step:,}, and "
+        text += f"ended with {texts[1]} at step {last_step:,}."
+        is_best = fields(record.test).get("checkpoint") == "best"
+        advice = f"Test the best checkpoint with --best-metric {name}, or train shorter."
+        yield Finding(text, REMARK if is_best else WARNING, "" if is_best else advice)
 
 
 def _judge_classes(record: RunRecord, matrices: Sequence[Dict[str, Any]]) -> Iterator[Finding]:

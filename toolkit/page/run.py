@@ -53,6 +53,8 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     shown = [(e.step, e.kind, told if e.text == record.reason else e.text) for e in happened[:200]]
     software = {**record.versions, **machine, "sessions": len(sessions), "begun": record.created}
     hooks = ", ".join(map(str, items(record.manifest.get("hooks"))[:50]))
+    last = collections.deque(read_records(record.folder.speed.path), maxlen=1)
+    speed = finite(last[0].get("examples_per_sec")) if last else None
     metrics = [(in_words(name), value) for name, value in list(record.metrics.items())[:200]]
     return {
         "name": record.name,
@@ -68,7 +70,7 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
         "again": again,
         "again_needs": needs,
         "curves": curves,
-        "charts": _draw_curves(curves, judgement.find_best_step(record, curves)),
+        "charts": _draw_curves(curves, count(fields(record.best).get("step"))),
         "sections": sections,
         "metrics": make_table("All metrics of the test", ["metric", "value"], metrics),
         "pictures": pictures,
@@ -77,7 +79,7 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
         "chosen": _list_options(record, True),
         "defaults": _list_options(record, False),
         "data": _describe_data(record),
-        "speed": _describe_speed(record),
+        "speed": f"{format_number(speed)} examples a second" if speed else "",
         "software": {**software, "hooks": hooks, "command": " ".join(record.argv)},
         "head": "" if head == NO_HASH else head,
         "entries": format_count(len(entries), "entry", "entries"),
@@ -172,20 +174,6 @@ def _describe_data(record: RunRecord) -> Dict[str, Any]:
         "classes": make_table("Classes", columns, classes, columns[1:]),
         "hashes": {"partition": record.partition, **dict(list(record.data_sha256.items())[:20])},
     }
-
-
-def _describe_speed(record: RunRecord) -> str:
-    """How fast the run was in the end, and what its hooks cost."""
-    last = collections.deque(read_records(record.folder.speed.path), maxlen=1)
-    speed = finite(last[0].get("examples_per_sec")) if last else None
-    costs = fields(record.manifest.get("hook_ms"))
-    times = {in_words(name): finite(costs[name]) or 0.0 for name in list(costs)[:100]}
-    steps = times.pop("bare steps", 0.0) + times.pop("steps with hooks", 0.0)
-    texts = [f"{format_number(speed)} examples a second"] if speed else []
-    if steps and times:
-        share = sum(times.values()) / (steps + sum(times.values()))
-        texts.append(f"{share:.1%} of the time for hooks, most for {max(times, key=times.get)}")  # type: ignore
-    return ", ".join(texts)
 
 
 def _add_pictures(

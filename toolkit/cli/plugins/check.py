@@ -36,7 +36,6 @@ def _select(words: Words) -> Selection:
 @click.command(cls=PluginCommand, select=_select)
 @click.argument("name")
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
-@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")
 @click.option("-k", "words", multiple=True, metavar="WORD", help="Only contracts named with it.")
 @click.option("-x", "--exitfirst", "is_short", is_flag=True, help="End at the first broken one.")
 @trust_option
@@ -47,7 +46,6 @@ def check(
     ctx: click.Context,
     name: str,
     extensions: Sequence[str],
-    sets: Sequence[str],
     words: Sequence[str],
     is_short: bool,
     as_json: bool,
@@ -61,7 +59,7 @@ def check(
     """
     from ...testing import Subject, contracts
 
-    values = option_values(flags, sets)
+    values = option_values(flags)
     resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
     chosen = [c for c in contracts.ALL if not words or any(word in c.name for word in words)]
     if not chosen:
