@@ -12,7 +12,7 @@ from toolkit.cli.report import render_runs
 from toolkit.comparison.record import read_record, read_runs
 from toolkit.page.chart import Axis, Line, make_chart
 from toolkit.page.curves import Curve, Curves
-from toolkit.page.quantities import parse_quantity
+from toolkit.page.sections import parse_quantity
 from toolkit.page.tables import Span, make_table
 from toolkit.page.values import format_alike, format_number
 from toolkit.page.writer import describe_page, render, write_run_page

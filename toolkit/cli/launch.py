@@ -10,14 +10,13 @@ from typing import Optional, Sequence
 import click
 
 from ..cli_options import verbose_option
-from ..cluster.layout import Command, Layout, has_flag
+from ..cluster.layout import Command, Layout
 from ..errors import UsageError
 from ..storage.run_folder import new_path
 from .plugin_command import PluginCommand, list_flags, name_plugin
-from .plugin_options import FieldOption, missing_plugin_error, option_values, resolve
+from .plugin_options import FieldOption, missing_plugin_error, resolve
 
 COMMANDS = ("run", "resume")
-TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them for each process
 TASK_VARIABLES = ("TF_CONFIG", "TOOLKIT_CLUSTER", "TOOLKIT_TASK", "TOOLKIT_CHANNEL_PORT")
 EXAMPLE = "toolkit launch --workers 2 -- run PLUGIN"
 DEFAULT_KILLS = 3
@@ -108,12 +107,6 @@ def _read_command(words: Sequence[str]) -> Command:
             f"'toolkit launch' starts 'run' and 'resume', not '{name}'.",
             hint=f"As in: {EXAMPLE}; to evaluate beside it: toolkit evaluate RUN --follow",
         )
-    for flag in TASK_FLAGS:
-        if has_flag(words, flag):
-            raise UsageError(
-                f"{flag} is in the command, but 'toolkit launch' sets the task of each process.",
-                hint=f"Omit {flag}, or start each process by hand with 'toolkit {name}'.",
-            )
     from . import run as commands
 
     parsed: PluginCommand = getattr(commands, name)
@@ -122,8 +115,7 @@ def _read_command(words: Sequence[str]) -> Command:
             with parsed.make_context(name, list(arguments)) as ctx:
                 selection, params = ctx.obj, ctx.params
                 flags = [p.name for p in ctx.command.params if isinstance(p, FieldOption)]
-                values = option_values({n: params[n] for n in flags})
-                resolve(selection, values, use_environment=name == "run")
+                resolve(selection, {n: params[n] for n in flags}, use_environment=name == "run")
         except click.NoSuchOption as error:
             if error.option_name not in list_flags(launch.params):
                 raise

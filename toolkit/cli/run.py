@@ -23,7 +23,7 @@ from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
 from .plugin_command import PluginCommand, select_run
-from .plugin_options import Selection, missing_plugin_error, option_values, resolve
+from .plugin_options import Selection, missing_plugin_error, resolve
 
 if TYPE_CHECKING:
     from ..training.trainer import Job
@@ -95,11 +95,10 @@ def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool
     names = ("pause_at", "print_config", "as_json")
     more = {name: flags.pop(name) for name in names}
     cluster = pop_cluster(flags)
-    values = option_values(flags)
     if ctx.obj.plugins is None and not more["print_config"]:
         raise missing_plugin_error()
-    resolved = resolve(ctx.obj, values, use_environment)
-    sets_length = bool({"steps", "epochs"} & set(values))
+    resolved = resolve(ctx.obj, flags, use_environment)
+    sets_length = any(flags[name] is not None for name in ("steps", "epochs"))
     return Order(ctx.obj, ctx.find_root().obj, cluster, resolved, sets_length, **more)
 
 
@@ -355,8 +354,7 @@ def _inputs(order: Order) -> List[str]:
     paths = [resolve_path(options.data), selection.plugin, *selection.extensions]
 
     def add(path: str) -> str:
-        path = os.path.expanduser(path)
-        paths.append(path if os.path.exists(path) else path + ".index")
+        paths.extend([os.path.expanduser(path), os.path.expanduser(path) + ".index"])
         return path
 
     for name, value in options:

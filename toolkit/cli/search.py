@@ -24,7 +24,7 @@ from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
 from .plugin_command import PluginCommand
-from .plugin_options import Selection, missing_plugin_error, option_values, resolve
+from .plugin_options import Selection, missing_plugin_error, resolve
 
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
@@ -129,7 +129,7 @@ def search(
       toolkit search --search-dir DIR --trials N    train more trials, N in all
     """
     own = {name: flags.pop(name) for name in _OWN_FLAGS}
-    values = option_values(flags)
+    values = {name: value for name, value in flags.items() if value is not None}
     selection: Selection = ctx.obj
     if not search_dir:
         raise UsageError(

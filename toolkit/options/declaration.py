@@ -18,7 +18,6 @@ from typing import (
 )
 
 import pydantic
-from typing_extensions import get_args, get_origin
 
 AUTO = "auto"  # as the name of a preset: the data choose it
 PathForm = Union[bool, str, Sequence[str]]  # see the parameter `path` of `option`
@@ -136,16 +135,6 @@ class Options(pydantic.BaseModel):
             reasons.update({name: " and ".join(clauses)} if clauses else {})
         return reasons
 
-    @pydantic.field_validator("*", mode="before")
-    @classmethod
-    def _check_is_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
-        """Refuse true and false for a number, which pydantic would read as 1 and 0."""
-        parts = value if isinstance(value, (list, tuple)) else [value]
-        has_bool = any(isinstance(part, bool) for part in parts)
-        if has_bool and _is_number(cls.model_fields[str(info.field_name)].annotation):
-            raise ValueError("should be a number")
-        return value
-
     @pydantic.field_validator("*")
     @classmethod
     def _check_value(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
@@ -220,10 +209,3 @@ def _format(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return "none" if value is None else str(value)
-
-
-def _is_number(annotation: Any) -> bool:
-    """Whether an annotation is `int`, `float`, or an optional or list of one."""
-    if get_origin(annotation) in (Union, list, tuple):
-        return all(_is_number(a) or a is type(None) for a in get_args(annotation))
-    return annotation in (int, float)

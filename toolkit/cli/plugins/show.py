@@ -28,7 +28,6 @@ from ..plugin_options import (
     Selection,
     load_selection,
     option_flags,
-    option_values,
     resolve,
 )
 
@@ -104,7 +103,7 @@ def show(
     if summary and facts["kind"] != "command":
         from ...training.setup import summarize_model
 
-        resolved = resolve(ctx.obj, option_values(flags), use_environment=False)
+        resolved = resolve(ctx.obj, flags, use_environment=False)
         # The variables in the order in which the model creates them, and its sizes.
         facts.update(summarize_model(ctx.obj.plugins, resolved))
     if as_json:
