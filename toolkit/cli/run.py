@@ -53,16 +53,12 @@ def train_flags(command: shared.Command) -> shared.Command:
 
 
 class Order(NamedTuple):
-    """What a command is to train: the plugins, their options, and the flags of `train_flags`.
-
-    `sets_length`: whether it asks for another length than the run has.
-    """
+    """What a command is to train: the plugins, their options, and the flags of `train_flags`."""
 
     selection: Selection
     argv: Sequence[str]
     cluster: Optional[Cluster]
     resolved: Resolved
-    sets_length: bool
     pause_at: Optional[int]
     print_config: bool
     as_json: bool
@@ -98,8 +94,7 @@ def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool
     if ctx.obj.plugins is None and not more["print_config"]:
         raise missing_plugin_error()
     resolved = resolve(ctx.obj, flags, use_environment)
-    sets_length = any(flags[name] is not None for name in ("steps", "epochs"))
-    return Order(ctx.obj, ctx.find_root().obj, cluster, resolved, sets_length, **more)
+    return Order(ctx.obj, ctx.find_root().obj, cluster, resolved, **more)
 
 
 @click.command(
@@ -192,8 +187,7 @@ def run(
         with report_interrupt_of(folder):
             return _train(order, order.job(folder))
     with _naming_resume(existing):
-        sets_length = option_changes.has_other_length(existing, order.resolved.options)
-        return _resume(order._replace(sets_length=sets_length), existing)
+        return _resume(order, existing)
 
 
 @click.command(cls=PluginCommand, select=select_run)
@@ -260,7 +254,8 @@ def _resume(
     if cluster is not None and cluster.is_evaluator:
         return cluster_run.evaluate_run(folder.path, resolved.options, cluster, order.as_json, True)
     is_follower = cluster is not None and not cluster.is_chief  # the chief tells it the end
-    if not is_follower and not order.sets_length and _has_status(folder, FINISHED):
+    has_length = not option_changes.has_other_length(folder, resolved.options)
+    if not is_follower and has_length and _has_status(folder, FINISHED):
         cluster_run.dismiss_peers(cluster)
         return _print_nothing_left(order, folder)
     if is_branch:
@@ -270,7 +265,7 @@ def _resume(
         job = order.job(folder, allow_other_data="data" in allow)
         if cluster is not None and is_follower:
             return cluster_run.follow_chief(job, cluster)
-        is_trained = not order.sets_length and _has_status(folder, TRAINED)
+        is_trained = has_length and _has_status(folder, TRAINED)
         return _train(order, job, is_branch, is_trained)
 
 
