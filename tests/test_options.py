@@ -11,8 +11,7 @@ from graph_fixtures import make_plugin
 from linear_fixtures import Linear, LinearOptions
 from typing_extensions import Literal
 
-from toolkit import Options, UsageError, option
-from toolkit.config import read_values
+from toolkit import Options, UsageError, config, option
 from toolkit.options import (
     FIXED_FLAGS,
     Config,
@@ -152,13 +151,9 @@ def test_one_error_reports_all_wrong_values():
     ]
 
 
-def test_many_wrong_values_give_a_few_sentences_and_equal_ones_one():
-    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": i} for i in range(100)]
-    sentences = describe_errors(errors, {"x": "default"}).splitlines()
-    assert sentences[0] == "Option 'x' is 0 (default): should be odd."
-    assert len(sentences) == 9 and sentences[-1] == "92 more values are wrong."
-    equal = [dict(error, input=0) for error in errors]
-    assert describe_errors(equal, {}) == "Option 'x' is 0 (?): should be odd."
+def test_equal_faults_give_one_sentence():
+    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": 0} for i in range(9)]
+    assert describe_errors(errors, {"x": "default"}) == "Option 'x' is 0 (default): should be odd."
 
 
 # --------------------------------------------------------------------------------------- precedence
@@ -261,7 +256,7 @@ def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
 @pytest.mark.parametrize("name, text", [("a.toml", "steps = 3"), ("a.json", '{"steps": 3}')])
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert read_values(str(tmp_path / name)) == {"steps": 3}
+    assert config.read(str(tmp_path / name)).values == {"steps": 3}
 
 
 @pytest.mark.parametrize(
@@ -278,7 +273,7 @@ def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, messag
     if text is not None:
         (tmp_path / name).write_bytes(text)
     with pytest.raises(UsageError) as caught:
-        read_values(str(tmp_path / name))
+        config.read(str(tmp_path / name))
     assert message in caught.value.message
 
 

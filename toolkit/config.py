@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import sys
 from typing import Any, Dict, Mapping, Optional, Sequence, Type
 
 from .errors import UsageError
@@ -30,15 +31,12 @@ from .storage.run_folder import RunFolder
 
 
 def read(path: str) -> Config:
-    """Read a TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
-    return parse_values(os.path.dirname(os.path.abspath(path)), read_values(path), path)
-
-
-def read_values(path: str) -> Dict[str, Any]:
-    """Read the values in a TOML or JSON file: `plugin`, `with` and options by name.
+    """Read a TOML or JSON file with `plugin`, `with` and options.
 
     Raises UsageError if the file is missing, is neither, or is not one flat mapping.
     """
+    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+    toml: Any = importlib.import_module(name)
     try:
         with open(path, "rb") as file:
             raw = file.read()
@@ -46,20 +44,14 @@ def read_values(path: str) -> Dict[str, Any]:
         raise UsageError(f"{path}: {error.strerror}.") from None
     try:
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-        values = json.loads(text) if path.endswith(".json") else _toml().loads(text)
+        values = json.loads(text) if path.endswith(".json") else toml.loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
         raise UsageError(f"{path}: not valid {kind}: {error}.") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
-    return {name.replace("-", "_"): value for name, value in values.items()}
-
-
-def _toml() -> Any:
-    try:
-        return importlib.import_module("tomllib")
-    except ImportError:  # before Python 3.11
-        return importlib.import_module("tomli")
+    values = {name.replace("-", "_"): value for name, value in values.items()}
+    return parse_values(os.path.dirname(os.path.abspath(path)), values, path)
 
 
 def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.json") -> Config:

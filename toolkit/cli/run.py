@@ -180,7 +180,13 @@ def run(
             folder = reserve(path, force, _inputs(order))
         else:
             with _naming_resume(existing):
-                _refuse_other_plugins(existing, order.selection)
+                names = order.selection.plugin, order.selection.extensions
+                others = option_changes.find_plugin_changes(existing, *names)
+                if others:
+                    raise UsageError(
+                        f"{existing} is a run of other plugins: {'; '.join(map(str, others))}.",
+                        hint="A run keeps its plugins; for another, choose another --run-dir.",
+                    )
                 order = order._replace(resolved=recorded_choices(order.resolved, existing))
                 _refuse_changes(existing, order)
     if existing is None:
@@ -365,15 +371,6 @@ def _has_status(folder: RunFolder, status: str) -> bool:
 
 
 # ------------------------------------------------------------------------------------ run --resume
-
-
-def _refuse_other_plugins(folder: RunFolder, selection: Selection) -> None:
-    changes = option_changes.find_plugin_changes(folder, selection.plugin, selection.extensions)
-    if changes:
-        raise UsageError(
-            f"{folder} is a run of other plugins: {'; '.join(map(str, changes))}.",
-            hint="A run keeps its plugins; for another, choose another --run-dir.",
-        )
 
 
 def _refuse_changes(folder: RunFolder, order: Order, allow: Sequence[str] = ()) -> None:

@@ -46,7 +46,6 @@ from .values import (
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
 ENVIRONMENT_PREFIX = "TOOLKIT_"
-_MAX_SENTENCES = 8  # on wrong values
 
 
 class Resolved(NamedTuple):
@@ -258,7 +257,7 @@ def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: b
 
 
 def describe_errors(errors: Sequence[Mapping[str, Any]], origins: Mapping[str, Any]) -> str:
-    """Return a sentence for each error of pydantic, up to a number of different ones."""
+    """Return a sentence for each error of pydantic, a line each."""
     sentences: Dict[str, None] = {}
     for error in errors:
         text = error["msg"].replace("Value error, ", "", 1)
@@ -267,9 +266,7 @@ def describe_errors(errors: Sequence[Mapping[str, Any]], origins: Mapping[str, A
             text = text.replace("Input should be", "should be")
             text = f"Option '{name}' is {value} ({origins.get(name, '?')}): {text}"
         sentences[text[0].upper() + text[1:] + "."] = None
-    shown = list(sentences)[:_MAX_SENTENCES]
-    rest = len(sentences) - len(shown)
-    return "\n".join(shown + [f"{rest} more values are wrong."] * bool(rest))
+    return "\n".join(sentences)
 
 
 # --------------------------------------------------------------------------------------- variables
