@@ -121,7 +121,7 @@ def test_a_disk_that_fills_up_leaves_what_was_there(
 
 
 def test_an_error_leaves_the_folder_that_was_there(here):
-    from toolkit.cli.sample_files import FOLDER, write
+    from toolkit.cli.sample_files import write_folder
 
     def parts():
         yield {"images": np.zeros([2, 4, 4, 1], np.uint8)}
@@ -130,7 +130,7 @@ def test_an_error_leaves_the_folder_that_was_there(here):
     (here / "mine").mkdir()
     for name in ("mine", "new"):
         with pytest.raises(ValueError, match="no more"):
-            write(FOLDER, name, parts(), None)
+            write_folder(name, parts())
     assert os.listdir(".") == ["mine"] and os.listdir("mine") == []
 
 

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import stat
 import tempfile
 from typing import IO, Any, Iterator
@@ -77,21 +76,6 @@ def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.remove(temporary)
         raise
-
-
-@contextlib.contextmanager
-def atomic_folder(path: str) -> Iterator[str]:
-    """Make a folder beside `path`, which takes its place when the block ends; yield its path.
-
-    If the block raises an exception, the folder is removed. `path` is missing, or an empty folder.
-    """
-    temporary = f"{os.path.realpath(path)}.part-{secrets.token_hex(2)}"
-    os.mkdir(temporary)
-    try:
-        yield temporary
-        os.rename(temporary, os.path.realpath(path))
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def open_without_links(path: str, flags: int) -> int:

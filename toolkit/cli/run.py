@@ -421,10 +421,10 @@ def _print_config(order: Order) -> int:
         rows["cluster"] = (cluster.summary, cluster.source)
     values = resolved.options.model_dump(mode="json")
     rows.update((name, (value, str(resolved.origins[name]))) for name, value in values.items())
-    of_open = str(Origin(PRESET, AUTO))  # of a preset that the data are still to choose
-    rows.update((name, (AUTO, origin)) for name, (_, origin) in rows.items() if origin == of_open)
     notes = list(resolved.notes)
     if resolved.open_presets:  # opening them would take seconds, and minutes for the first time
+        of_open = str(Origin(PRESET, AUTO))
+        rows.update((name, (AUTO, text)) for name, (_, text) in rows.items() if text == of_open)
         names = ", ".join(resolved.open_presets)
         notes.append(f"{names} is chosen when the data are opened, and what it sets")
     sys.stderr.writelines(f"note: {escape_line(note)}\n" for note in notes)

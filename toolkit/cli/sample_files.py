@@ -6,15 +6,16 @@ Legend: n samples, H W C of an image.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from typing import Any, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from ..display.grid import save_grid
 from ..errors import UsageError
-from ..files import atomic_folder, atomic_write
+from ..files import atomic_write
 from ..inference.sampling import IMAGES, LABEL, Arrays, SamplePlan, describe, form_of, is_image
 
 FOLDER, NPZ, GRID = "folder", "npz", "grid"
@@ -68,16 +69,35 @@ def check_kind(parts: Iterator[Arrays], kind: str) -> Tuple[Iterator[Arrays], st
     return itertools.chain([first], parts), IMAGES if IMAGES in form else "samples"
 
 
-def write(kind: str, out: str, parts: Iterable[Arrays], plan: SamplePlan) -> None:
-    """Write the samples of a plan as that kind of output."""
+def write_folder(out: str, parts: Iterable[Arrays]) -> None:
+    """Write the images as 000000.png, 000001.png and so on; after an error, none is left.
+
+    A folder that this call made is then removed, too.
+    """
     from PIL import Image
 
-    if kind == FOLDER:  # 000000.png, 000001.png and so on; after an error, none is left
-        with atomic_folder(out) as folder:
-            for i, image in enumerate(image for part in parts for image in part[IMAGES]):
-                pixels = image[..., 0] if image.shape[-1] == 1 else image
-                Image.fromarray(pixels).save(os.path.join(folder, f"{i:06d}.png"))
-        return None
+    is_new = not os.path.isdir(out)
+    os.makedirs(out, exist_ok=True)
+    paths: List[str] = []
+    try:
+        for image in (image for part in parts for image in part[IMAGES]):
+            paths.append(os.path.join(out, f"{len(paths):06d}.png"))
+            pixels = image[..., 0] if image.shape[-1] == 1 else image
+            Image.fromarray(pixels).save(paths[-1])
+    except BaseException:
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.remove(path)
+        if is_new:
+            with contextlib.suppress(OSError):
+                os.rmdir(out)
+        raise
+
+
+def write(kind: str, out: str, parts: Iterable[Arrays], plan: SamplePlan) -> None:
+    """Write the samples of a plan as that kind of output."""
+    if kind == FOLDER:
+        return write_folder(out, parts)
     every = list(parts)
     arrays: Dict[str, Any] = {n: np.concatenate([part[n] for part in every]) for n in every[0]}
     if kind == NPZ:

@@ -29,7 +29,7 @@ from ..errors import UsageError, suggest
 from .core import CoreOptions
 from .declaration import AUTO, Options, chooses_preset
 from .merging import RESERVED_VARIABLES, PluginOptions, merge
-from .text import from_text
+from .text import format_value, from_text
 from .values import (
     FLAG,
     NOT_SET,
@@ -136,9 +136,10 @@ def resolve(
         for preset, named_by in below.get(place, ()):
             for name in [n for n in preset if n in merged and merged[n].origin.is_choice]:
                 (value, origin), before = preset[name], merged[name]
-                text = f"{name} is {value} by {origin} ({named_by}), no longer "
-                if str(value) != str(before.value):
-                    notes.append(f"{text}{before.value} ({before.origin})")
+                texts = format_value(value), format_value(before.value)
+                if texts[0] != texts[1]:
+                    text = f"{name} is {texts[0]} by {origin} ({named_by}), no longer {texts[1]}"
+                    notes.append(f"{text} ({before.origin})")
             merged.update(preset)
         merged.update(layer)
     notes += _drop_foreign_arguments(options, classes, merged)

@@ -7,6 +7,8 @@ import importlib.util
 import keyword
 import os
 import re
+import secrets
+import shutil
 import string
 import sys
 from typing import Dict, Mapping, Optional
@@ -15,7 +17,6 @@ import click
 
 from ...cli_options import json_option, print_json, resolve_output, writing_output
 from ...errors import UsageError
-from ...files import atomic_folder
 from ...storage.folder import shell_argument
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -63,14 +64,19 @@ def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) ->
     folder = os.path.normpath(out or name)
     if os.path.lexists(folder):
         raise UsageError(f"{folder} exists.", hint="Choose another --out, or another name.")
-    resolve_output(folder, is_folder=True)
+    target = resolve_output(folder, is_folder=True)
     files = render(name, kind, sample)
-    with writing_output(folder), atomic_folder(folder) as temporary:
-        for path, text in files.items():
-            place = os.path.join(temporary, *path.split("/"))
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "w", encoding="utf-8") as file:
-                file.write(text)
+    with writing_output(folder):
+        temporary = f"{target}.part-{secrets.token_hex(2)}"  # beside it, then moved as a whole
+        try:
+            for path, text in files.items():
+                place = os.path.join(temporary, *path.split("/"))
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                with open(place, "w", encoding="utf-8") as file:
+                    file.write(text)
+            os.rename(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     if as_json:
         return print_json({"folder": folder, "name": name, "kind": kind, "files": sorted(files)})
     use = {"model": f"run --plugin {name}", "extension": f"run --plugin NAME --with {name}"}
