@@ -14,6 +14,7 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
     "argv, message",
     [
         (["--seed", "1", "--seed", "2"], "Both --seed 1 and --seed 2 are set.\n"),
+        (["--plugin", "gan"], f"Both --plugin {LINEAR} and --plugin gan are set.\n"),
         (["--evaluate", "--no-evaluate"], "Both --evaluate and --no-evaluate are set.\n"),
         (["--run-dir", "a", "--run-dir=b"], "Both --run-dir a and --run-dir b are set.\n"),
         (

@@ -55,18 +55,6 @@ def test_a_choice_names_the_preset_and_its_origin_is_the_reason():
     assert not resolved.open_presets and not resolved.origins["preset"].is_choice
 
 
-@pytest.mark.parametrize(
-    "layers, flags",
-    [
-        ([("a.toml", {"gain": 7.0, "learning_rate": 0.5})], {}),
-        ([], {"gain": "7", "learning_rate": "0.5"}),
-    ],
-)
-def test_a_value_that_a_person_sets_takes_precedence_over_a_preset_by_default(layers, flags):
-    options = with_recipes(layers, **flags).choose(FAST).options
-    assert (options.preset, options.gain, options.learning_rate) == ("fast", 7.0, 0.5)
-
-
 def test_auto_by_name_takes_the_place_of_values_of_weaker_layers_like_a_name():
     layer = "a.toml", {"preset": "slow", "learning_rate": 0.5}
     resolved = with_recipes([layer], preset="auto").choose(FAST)

@@ -116,17 +116,14 @@ def checkpoint_option(command: Command) -> Command:
 
 
 def print_json(value: Any, indent: Optional[int] = 2) -> None:
-    """Print a value as JSON on stdout; numbers that are not finite become null."""
+    """Print a value as JSON on stdout; numbers that are not finite become null. Without an indent it
+    is one line, for a command with several results.
+    """
     from .files import to_json_value
 
     text = json.dumps(to_json_value(value), indent=indent)
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")  # DEL is no control character of JSON
     sys.stdout.flush()
-
-
-def print_json_line(value: Any) -> None:
-    """Print a value as `print_json` does, but on one line, for a command with several results."""
-    print_json(value, indent=None)
 
 
 def optional_output() -> ContextManager[None]:

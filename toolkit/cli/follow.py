@@ -11,7 +11,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
-from ..cli_options import print_json_line, warn
+from ..cli_options import print_json, warn
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError
 from ..storage.checkpoint_feed import CheckpointFeed, FeedSettings
@@ -75,7 +75,7 @@ def follow(
                 except ToolkitError as error:
                     warn(f"step {item.checkpoint.step} is not in {EVALUATIONS}: {error.message}")
                 if as_json:
-                    print_json_line(dict(result, run=str(feed.folder)))
+                    print_json(dict(result, run=str(feed.folder)), indent=None)
                 else:
                     print_metrics(result, _describe_left_out(len(item.left_out), "; "))
                     sys.stdout.flush()
