@@ -116,8 +116,8 @@ def checkpoint_option(command: Command) -> Command:
 
 
 def print_json(value: Any, indent: Optional[int] = 2) -> None:
-    """Print a value as JSON on stdout; numbers that are not finite become null. Without an indent it
-    is one line, for a command with several results.
+    """Print a value as JSON on stdout, on one line without an indent; numbers that are not finite
+    become null.
     """
     from .files import to_json_value
 

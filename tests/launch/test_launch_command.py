@@ -25,6 +25,10 @@ def fake(monkeypatch):
     [
         ([], "The command to launch is missing."),
         (["verify", "r"], "'toolkit launch' starts 'run' and 'resume', not 'verify'."),
+        (
+            [*RUN, "--cluster={}"],
+            "--cluster is in the command, but 'toolkit launch' sets the task of each process.",
+        ),
         (["--steps=3", *RUN], "--steps is no option of launch.\nWrite an option of the command"),
         (["resume"], "Missing argument 'RUN'"),
         (["run", "--config", "mine.toml"], "mine.py', code that you have not run before"),

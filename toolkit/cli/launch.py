@@ -10,13 +10,14 @@ from typing import Optional, Sequence
 import click
 
 from ..cli_options import verbose_option
-from ..cluster.layout import Command, Layout
+from ..cluster.layout import Command, Layout, has_flag
 from ..errors import UsageError
 from ..storage.run_folder import new_path
 from .plugin_command import PluginCommand, list_flags, name_plugin
 from .plugin_options import FieldOption, missing_plugin_error, resolve
 
 COMMANDS = ("run", "resume")
+TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them for each process
 TASK_VARIABLES = ("TF_CONFIG", "TOOLKIT_CLUSTER", "TOOLKIT_TASK", "TOOLKIT_CHANNEL_PORT")
 EXAMPLE = "toolkit launch --workers 2 -- run PLUGIN"
 DEFAULT_KILLS = 3
@@ -107,6 +108,12 @@ def _read_command(words: Sequence[str]) -> Command:
             f"'toolkit launch' starts 'run' and 'resume', not '{name}'.",
             hint=f"As in: {EXAMPLE}; to evaluate beside it: toolkit evaluate RUN --follow",
         )
+    for flag in TASK_FLAGS:
+        if has_flag(words, flag):
+            raise UsageError(
+                f"{flag} is in the command, but 'toolkit launch' sets the task of each process.",
+                hint=f"Omit {flag}, or start each process by hand with 'toolkit {name}'.",
+            )
     from . import run as commands
 
     parsed: PluginCommand = getattr(commands, name)

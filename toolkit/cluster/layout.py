@@ -100,3 +100,8 @@ class Command(NamedTuple):
     def is_started(self) -> bool:
         """Whether there is a run in the folder."""
         return os.path.isfile(os.path.join(self.run_dir, "config.json"))
+
+
+def has_flag(arguments: Sequence[str], flag: str) -> bool:
+    """Whether the arguments have a flag, with a value or without."""
+    return any(word == flag or word.startswith(flag + "=") for word in arguments)

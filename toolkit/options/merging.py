@@ -9,11 +9,11 @@ import functools
 import inspect
 import os
 import re
-from typing import Iterable, List, Optional, Tuple, Type
+from typing import Iterable, List, Tuple, Type
 
 import pydantic
 
-from ..errors import UsageError, suggest
+from ..errors import ToolkitError, UsageError, suggest
 from .core import CoreOptions
 from .declaration import Options, conditions
 
@@ -80,23 +80,24 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
     return merged
 
 
-def find_declaration_fault(cls: Type[Options]) -> Optional[Tuple[str, str, str, str]]:
-    """The first option of a class without a default that it can have, or None.
+def check_declarations(cls: Type[Options], plugin: str, place: str) -> None:
+    """Raise ToolkitError for the first option of a class without a default that it can have.
 
-    Returns:
-        Its name, what completes "Option 'x' of plugin 'y'", the way out, and `file:line` of the
-        declaration, or "".
+    Args:
+        cls: the options class of a plugin.
+        plugin: its name.
+        place: its file, for the message if that of the declaration cannot be read.
     """
     try:
         cls()
-        return None
+        return
     except pydantic.ValidationError as error:
         faults = [each for each in error.errors() if each["loc"]]
     if not faults:  # of the values together: a person may have to set one
-        return None
+        return
     name, text = str(faults[0]["loc"][0]), faults[0]["msg"].replace("Input should", "should")
     problem = f"has the default {faults[0]['input']!r}, which {text}"
-    hint, place = "Give it a default that fits.", ""
+    hint = "Give it a default that fits."
     if faults[0]["type"] == "missing":
         problem, hint = "has no default", "Declare it with toolkit.option(default, help)."
     base = next(base for base in cls.__mro__ if name in getattr(base, "__annotations__", {}))
@@ -104,4 +105,4 @@ def find_declaration_fault(cls: Type[Options]) -> Optional[Tuple[str, str, str, 
         lines, first = inspect.getsourcelines(base)
         numbers = [n for n, line in enumerate(lines) if re.match(rf"\s*{name}\s*:", line)]
         place = f"{os.path.abspath(inspect.getsourcefile(base) or '')}:{first + [*numbers, 0][0]}"
-    return name, problem, hint, place
+    raise ToolkitError(f"Option '{name}' of plugin '{plugin}' {problem} ({place}).", hint=hint)
