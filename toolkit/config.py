@@ -66,8 +66,6 @@ def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.j
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
-    if "data" in values and not is_path_text(values["data"]):
-        raise UsageError(f"{path}: 'data' is text that may hold a path.")
     plugin, *extensions = [
         map_reference(reference, lambda name: find_path(name, folders))
         for reference in [plugin, *extensions]

@@ -106,16 +106,14 @@ def _parse_chart(value: Any) -> Optional[Dict[str, Any]]:
 
 def _parse_line(value: Any, number: int) -> Optional[Line]:
     values = fields(value)
-    sizes = [max(0.0, finite(size) or 0.0) for size in items(values.get("sizes"))]
-    points, kept = [], []
-    for place, point in enumerate(items(values.get("points"))[:MAX_POINTS]):
+    points = []
+    for point in items(values.get("points"))[:MAX_POINTS]:
         x, y, low, high = (finite(each) for each in [*items(point), None, None, None, None][:4])
         if x is not None and y is not None and max(abs(x), abs(y)) < MAX_VALUE:
             points.append((x, y, low, high))
-            kept.append(sizes[place] if place < len(sizes) else 0.0)
     draw = "dots" if values.get("draw") == "dots" else "line"
     name = clean_text(values.get("name"), _NAME)
-    return Line(name, points, (number, number), draw, kept if sizes else ()) if points else None
+    return Line(name, points, (number, number), draw) if points else None
 
 
 def _parse_warning(value: Any) -> Optional[Dict[str, Any]]:
