@@ -30,7 +30,6 @@ from .. import __version__
 from ..cli_options import HelpGroup
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..plugins import (
-    Entry,
     choose,
     describe_failure,
     list_commands,
@@ -145,12 +144,6 @@ def _has_directory() -> bool:
     with contextlib.suppress(FileNotFoundError):
         return bool(os.getcwd())
     return False
-
-
-def list_entries() -> List[Entry]:
-    """Return every added command as its metadata describes it."""
-    conflict = {"state": "conflict", "reason": "toolkit has a command of this name"}
-    return [e._replace(**conflict) if e.name in COMMANDS else e for e in list_commands()]
 
 
 def load_added(name: str) -> Optional[click.Command]:
