@@ -21,7 +21,7 @@ LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n")
 def log(here, monkeypatch):
     """A log in which it is always the same time."""
     now = time.gmtime(1767323045)
-    monkeypatch.setattr(console_log.time, "gmtime", lambda: now)
+    monkeypatch.setattr(console_log.time, "gmtime", lambda secs: now)
     log = ConsoleLog()
     yield log
     log.end()

@@ -7,6 +7,7 @@ a full disk, ends nothing.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 import time
@@ -21,10 +22,14 @@ _MAX_LINE = 10_000  # characters
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 
 
-class ConsoleLog:
+class ConsoleLog(logging.Handler):
     """Appends texts to a file at once, so that a kill loses none; `open` it when the run begins."""
 
     def __init__(self) -> None:
+        super().__init__()
+        formatter = logging.Formatter("%(asctime)s %(message)s\n", "%Y-%m-%dT%H:%M:%SZ")
+        formatter.converter = time.gmtime
+        self.setFormatter(formatter)
         self._waiting: Optional[List[str]] = []  # texts before it is open
         self._descriptor: Optional[int] = None
 
@@ -44,17 +49,18 @@ class ConsoleLog:
         self._append("".join(waiting))
 
     def write(self, text: str) -> None:
-        """Add a text."""
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        lines = text.rstrip("\n").split("\n")
-        text = "".join(f"{now} {escape_line(line[:_MAX_LINE])}\n" for line in lines)
+        """Add a text, a record for each line, whatever somebody did to the loggers."""
+        for line in text.rstrip("\n").split("\n"):
+            self.handle(logging.makeLogRecord({"msg": escape_line(line[:_MAX_LINE])}))
+
+    def emit(self, record: logging.LogRecord) -> None:
         if self._waiting is None:
-            self._append(text)
+            self._append(self.format(record))
         else:
-            self._waiting.append(text)
+            self._waiting.append(self.format(record))
 
     def end(self) -> None:
-        """End the file; later texts wait for the next `open`."""
+        """End the file; later texts wait for the next `open`. `logging` calls `close`, not this."""
         self._waiting = []
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
