@@ -41,6 +41,7 @@ def record(step, **values):
         (2, [(0, 10), (1, 20), (1.9, 30), (2, 40), (3.9, 50), (4.5, 60)], [10, 40, 60]),
         (2, [(0, 1), (0.1, 2), (0.2, 100)], [1, 100]),  # the last step
         (0, [(0, 1), (0, 2), (0, 3)], [1, 2, 3]),
+        (2, [(0, 1), (1000, 2), (1009, 3), (1011, 4)], [1, 2, 4]),  # a hundredth of a long run
     ],
 )
 def test_a_line_comes_at_most_every_some_seconds_and_at_the_last_step(
