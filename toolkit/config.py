@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import sys
 from typing import Any, Dict, Mapping, Optional, Sequence, Type
 
 from .errors import UsageError
@@ -35,8 +34,10 @@ def read(path: str) -> Config:
 
     Raises UsageError if the file is missing, is neither, or is not one flat mapping.
     """
-    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
-    toml: Any = importlib.import_module(name)
+    try:
+        toml = importlib.import_module("tomllib")
+    except ImportError:  # before Python 3.11
+        toml = importlib.import_module("tomli")
     try:
         with open(path, "rb") as file:
             raw = file.read()
