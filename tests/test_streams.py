@@ -221,9 +221,10 @@ def test_what_the_encoding_lacks_is_escaped_too_though_click_would_write_to_the_
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
     with streams.guarded():
-        click.echo("a \x1b \xfc \udcff")
+        click.echo("a \x1b \xfc")
+        sys.stdout.write("\udcff\n")
         sys.stdout.flush()
-    assert stream.buffer.getvalue() == b"a \\x1b \\xfc \\udcff\n"
+    assert stream.buffer.getvalue() == b"a \\x1b \\xfc\n\\udcff\n"
 
 
 # ----------------------------------------------------------------------------------------- locale C
