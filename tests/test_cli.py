@@ -117,7 +117,6 @@ def test_without_a_command_its_help_is_shown_and_is_no_error(cli, words):
         (["run", "--plugin", LINEAR, "--metric", "loss"], "(Possible options: --best-metric"),
         (["run", "--plugin", "clasifier"], "Did you mean 'classifier'?"),
         (["run", "--plugin", LINEAR, "--with", "emma"], "There is no extension 'emma'."),
-        (["run", "--plugin", LINEAR, "--set", "lerning_rate=1"], "Did you mean 'learning_rate'?"),
         (
             ["run", "--plugin", LINEAR, "--data", "BARS", "--optimizer", "adm"],
             "Did you mean 'adam'?",

@@ -149,19 +149,6 @@ def test_a_name_of_the_core_stays_the_cores(cli, offer):
     offer("data = added_commands:greet")
     assert "mnist5k" in cli("data", "list").out
     assert "data" not in [name for name, _ in section(cli("--help").out)]
-    rows = json.loads(cli("plugins", "list", "--json").out)
-    (row,) = [row for row in rows if row["name"] == "data"]
-    assert (row["state"], row["reason"]) == ("conflict", "toolkit has a command of this name")
-
-
-def test_a_name_that_two_packages_offer_is_refused_with_both(cli, offer):
-    offer("greet = added_commands:greet")
-    offer("greet = other_commands:greet", name="other-dist", module="other_commands")
-    result = cli("greet", "you")
-    assert result.code == 2
-    assert "Command 'greet' is offered by " in result.err
-    assert "one-dist" in result.err and "other-dist" in result.err
-    assert "broken: Command 'greet' is offered by" in " ".join(cli("--help").out.split())
 
 
 def test_an_added_command_uses_the_public_flags_and_output(cli, offer):

@@ -33,7 +33,7 @@ def printed(cli, *argv):
 
 
 class WithPaths(Options):
-    weights: str = option("auto", "weights to start from", path=True, words=("auto", "none"))
+    weights: str = option("auto", "weights to start from", path=True)
     masks: list = option([], "files", path=True)
     either: str = option("none", "a file behind a prefix", path=("file:",))
     other: str = option("classifier", "a plugin", path="reference")
@@ -56,8 +56,6 @@ CLASSES = [("paths", WithPaths)]
         ("other", "/abs/p.py", "/abs/p.py"),
         # These are no paths.
         ("data", "mnist5k", "mnist5k"),
-        ("weights", "auto", "auto"),
-        ("weights", "none", "none"),
         ("either", "c", "c"),
         ("other", "gan", "gan"),
         ("other", "package.module:Plugin", "package.module:Plugin"),
@@ -114,7 +112,6 @@ def test_a_home_folder_is_spelled_out(monkeypatch):
 
 
 NAMES = "'plugin' is one name and 'with' a list of names"
-TEXT = "a.json: 'data' is text that may hold a path"
 
 
 @pytest.mark.parametrize(
@@ -124,11 +121,9 @@ TEXT = "a.json: 'data' is text that may hold a path"
         ("plugin", "\ud800", NAMES),
         ("with", "one", NAMES),
         ("with", [5], NAMES),
-        ("data", 3, TEXT),
-        ("data", "npz:\ud800", TEXT),
     ],
 )
-def test_plugin_is_a_name_with_a_list_and_data_a_text(here, name, value, message):
+def test_plugin_is_a_name_with_a_list(here, name, value, message):
     with pytest.raises(UsageError, match=message):
         configuration.read(str(write(here / "a.json", **{name: value})))
 
@@ -155,10 +150,10 @@ def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatc
 
 
 def test_print_config_as_text_has_one_line_per_option_and_leaves_nothing(cli, here):
-    result = cli("run", "--plugin", LINEAR, "--print-config", "--set", "gain=2")
+    result = cli("run", "--plugin", LINEAR, "--print-config", "--gain", "2")
     lines = {line.split()[0]: line.split()[1:] for line in result.out.split("\n") if line}
     assert result.code == 0
-    assert lines["gain"] == ["2.0", "flag", "--set", "gain"]
+    assert lines["gain"] == ["2.0", "flag", "--gain"]
     assert lines["steps"] == ["none", "default"]
     assert set(lines) == set(CoreOptions.model_fields) | {"plugin", "with", "gain"}
     assert list(here.iterdir()) == []

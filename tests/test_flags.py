@@ -14,26 +14,15 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
     "argv, message",
     [
         (["--seed", "1", "--seed", "2"], "Both --seed 1 and --seed 2 are set.\n"),
+        (["--plugin", "gan"], f"Both --plugin {LINEAR} and --plugin gan are set.\n"),
         (["--evaluate", "--no-evaluate"], "Both --evaluate and --no-evaluate are set.\n"),
         (["--run-dir", "a", "--run-dir=b"], "Both --run-dir a and --run-dir b are set.\n"),
-        (
-            ["--seed", "1", "--set", "seed=2"],
-            "Both --seed 1 and --set seed=2 are set.\n",
-        ),
-        (
-            ["--data", "idx:A", "--set", "data=idx:a"],
-            "Both --data idx:A and --set data=idx:a are set.\n",
-        ),
         (
             ["--optimizer-args", "beta1=0.5", "--optimizer-args", "beta1=0.6"],
             "Option 'optimizer_args' (flag --optimizer-args): 'beta1=0.5,beta1=0.6' sets beta1 to ",
         ),
         # Values that are none.
-        (
-            ["--set", "clip_limit=inf"],
-            "Option 'clip_limit' is 'inf' (flag --set clip_limit): should",
-        ),
-        (["--set", "seed"], "--set seed: expected name=value."),
+        (["--clip-limit", "inf"], "Option 'clip_limit' is 'inf' (flag --clip-limit): should"),
         (["--data", ""], "Option 'data' is '' (flag --data): "),
     ],
 )
@@ -50,12 +39,10 @@ GROUPS = ["a*:learning_rate=1e-4,weight_decay=0", "b:frozen=true"]
     "argv, name, value",
     [
         (["--seed", "3", "--seed=3"], "seed", 3),
-        (["--seed", "3", "--set", "seed=3"], "seed", 3),
-        (["--evaluate", "--set", "evaluate=true"], "evaluate", True),
-        (["--set", "batch-size=3"], "batch_size", 3),
+        (["--evaluate", "--evaluate"], "evaluate", True),
         # Lists have commas or repeated flags, groups have commas of their own.
         (["--group", GROUPS[0], "--group", GROUPS[1]], "group", GROUPS),
-        (["--set", "group=" + ",".join(GROUPS)], "group", GROUPS),
+        (["--group", ",".join(GROUPS)], "group", GROUPS),
         (
             ["--optimizer-args", "beta1=0.5", "--optimizer-args", "beta2=0.9,epsilon=1"],
             "optimizer_args",

@@ -96,14 +96,6 @@ def test_the_first_word_may_be_the_plugin(cli, words):
     )
 
 
-def test_two_plugins_are_refused(cli):
-    result = cli("run", "classifier", "--plugin", "gan")
-    assert (result.code, result.err) == (
-        2,
-        "Error: Both --plugin classifier and --plugin gan are set.\nSet one of them.\n",
-    )
-
-
 def test_a_plugin_after_flags_is_refused_with_its_place(cli):
     result = cli("run", "--steps", "3", "classifier")
     assert result.code == 2

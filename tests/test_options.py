@@ -11,8 +11,7 @@ from graph_fixtures import make_plugin
 from linear_fixtures import Linear, LinearOptions
 from typing_extensions import Literal
 
-from toolkit import Options, UsageError, option
-from toolkit.config import read_values
+from toolkit import Options, UsageError, config, option
 from toolkit.options import (
     FIXED_FLAGS,
     Config,
@@ -39,7 +38,6 @@ class Many(Options):
     sizes: List[int] = option([64], "sizes", unit="units", min_length=1)
     rates: Dict[str, float] = option({}, "rates")
     floats: List[float] = option([], "numbers")
-    bound: float = option(1.0, "a number", allow_infinite=True)
     limit: Optional[float] = option(None, "limit", unit="seconds")
     kind: Literal["a", "b"] = option("a", "kind")
     flag: bool = option(False, "flag")
@@ -86,7 +84,6 @@ GROUPS = ["a*:learning_rate=1,weight_decay=0", "b:frozen=true"]
         ("rates", "a=1, b=0.5", {"a": 1.0, "b": 0.5}),
         *(("limit", text, None) for text in ("none", "None", " NONE ", "")),
         ("limit", "2.5", 2.5),
-        ("bound", "inf", float("inf")),
         ("steps_per_call", "auto", None),
         *(("flag", text, True) for text in ("true", "1")),
         *(("flag", text, False) for text in ("no", "off")),
@@ -131,12 +128,9 @@ ARGUMENT = "should be numbers, true, false or text"
         ("'beta1' is not of the form name=value", "optimizer_args", ["beta1"]),
         (ARGUMENT, "optimizer_args", [{"a": v} for v in (None, [1], 10**400, {"b": 1})]),
         ("Option 'kind' is 'c' (flag --kind): should be 'a' or 'b'", "kind", ["c"]),
-        ("(flag --profile-steps): steps should be 0 or more.", "profile_steps", ["3,-5"]),
         ("should be a finite number.", "floats", [[1.0, float("nan")]]),
         ("should be a finite number.", "rates", ["a=inf"]),
         ("should be a finite number", "learning_rate", ["inf", float("inf"), "1e999"]),
-        *(("should be a number.", n, [True]) for n in ("steps", "epochs", "learning_rate")),
-        ("should be a number.", "profile_steps", [[True]]),
         (WHOLE, "batch_size", ["1e3", "0x10", "２", "٣", "five", "1.5", "--3", "-0x1", "1 0", ""]),
         (SIZE, "image_size", ["0", "4097", "64x", "x64", "64x0", "64x4097", "64x48x3"]),
         (SIZE, "image_size", ["a", "-1", "6.4", "٣", True]),
@@ -157,13 +151,9 @@ def test_one_error_reports_all_wrong_values():
     ]
 
 
-def test_many_wrong_values_give_a_few_sentences_and_equal_ones_one():
-    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": i} for i in range(100)]
-    sentences = describe_errors(errors, {"x": "default"}).splitlines()
-    assert sentences[0] == "Option 'x' is 0 (default): should be odd."
-    assert len(sentences) == 9 and sentences[-1] == "92 more values are wrong."
-    equal = [dict(error, input=0) for error in errors]
-    assert describe_errors(equal, {}) == "Option 'x' is 0 (?): should be odd."
+def test_equal_faults_give_one_sentence():
+    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": 0} for i in range(9)]
+    assert describe_errors(errors, {"x": "default"}) == "Option 'x' is 0 (default): should be odd."
 
 
 # --------------------------------------------------------------------------------------- precedence
@@ -241,7 +231,6 @@ FIXED = "has a name that"
         ("steps", "is already an option of the core."),
         ("gain", "is already an option of plugin 'linear'."),
         *((name, FIXED) for name in ("force", "with", "json", "cache", "folder")),
-        ("no_evaluate", "has the flag with which"),
     ],
 )
 def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
@@ -267,7 +256,7 @@ def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
 @pytest.mark.parametrize("name, text", [("a.toml", "steps = 3"), ("a.json", '{"steps": 3}')])
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert read_values(str(tmp_path / name)) == {"steps": 3}
+    assert config.read(str(tmp_path / name)).values == {"steps": 3}
 
 
 @pytest.mark.parametrize(
@@ -284,7 +273,7 @@ def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, messag
     if text is not None:
         (tmp_path / name).write_bytes(text)
     with pytest.raises(UsageError) as caught:
-        read_values(str(tmp_path / name))
+        config.read(str(tmp_path / name))
     assert message in caught.value.message
 
 
@@ -320,7 +309,6 @@ NOTE = "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.to
         # A value of a weaker layer, ...
         ([("a.toml", {"learning_rate": 0.5})], {"preset": "fast"}, 0.9, 1.0, [NOTE]),
         ([("a.toml", {"gain": 7})], {"preset": "fast"}, 0.9, 7.0, []),
-        ([("a.toml", {"learning_rate": " 0.90 "})], {"preset": "fast"}, 0.9, 1.0, []),
         ([("a.toml", {"learning_rate": 0.9})], {"preset": "fast"}, 0.9, 1.0, []),
         # ... of the same one, and of a stronger one.
         ([("a.toml", {"learning_rate": 0.5, "preset": "slow"})], {}, 0.5, 2.0, []),
@@ -405,36 +393,6 @@ def test_two_classes_have_presets_of_their_own():
     ]
 
 
-class Lengths(Options):
-    """Presets that set the length of the run."""
-
-    presets = {"steps": {"steps": 50}, "epochs": {"epochs": 5.0}}
-
-    preset: Literal["steps", "epochs"] = option("steps", "which length")
-
-
-@pytest.mark.parametrize(
-    "layers, length, note",
-    [
-        ([("a", {"epochs": 3})], (50, 3.0), "steps is 50{}, no longer epochs 3 (a)"),
-        ([("a", {"steps": 7})], (None, 5.0), "epochs is 5.0{}, no longer steps 7 (a)"),
-        (
-            [("a", {"epochs": 3}), ("b", {"steps": 7})],
-            (50, 3.0),
-            "steps is 50{}, no longer 7 (b)",
-        ),
-        ([], (50, 10.0), None),
-        ([("a", {"preset": "steps"})], (None, 5.0), None),
-    ],
-)
-def test_the_length_of_a_preset_replaces_a_weaker_one_and_a_note_says_which(layers, length, note):
-    preset = "steps" if length[0] else "epochs"
-    resolved = resolve([("lengths", Lengths)], layers, flags={"preset": preset})
-    assert (resolved.options.steps, resolved.options.epochs) == length
-    expected = [note.format(f" by preset {preset} (flag --preset)")] if note else []
-    assert resolved.notes == expected
-
-
 def saved(resolved):
     """A layer with the configuration that a run with these options saves."""
     values = resolved.options.model_dump(mode="json")
@@ -443,11 +401,11 @@ def saved(resolved):
 
 
 def test_an_origin_is_read_as_it_was_saved_and_what_is_none_is_left_out():
-    saved_origins = {"a": "file my runs/a.toml", "b": "default", "c": "flag --set c"}
+    saved_origins = {"a": "file my runs/a.toml", "b": "default", "c": "flag --c"}
     assert read_origins({**saved_origins, "d": "rumour", "e": 3, "f": "flag \n"}) == {
         "a": Origin("file", "my runs/a.toml"),
         "b": Origin("default"),
-        "c": Origin("flag", "--set c"),
+        "c": Origin("flag", "--c"),
     }
     assert str(read_origins(saved_origins, "r/config.json")["a"]) == "r/config.json: my runs/a.toml"
     assert {n: each.saved for n, each in read_origins(saved_origins).items()} == saved_origins

@@ -50,8 +50,8 @@ COMMANDS = {  # name: (arguments, ending of the output)
     "sample to a folder": (["sample", "run", "--out"], ""),
 }
 BAD_PLACES = {  # name: (path, message, exit code)
-    "no folder": ("none/out", "none does not exist.", 2),
-    "a file as the folder": ("file/out", "file is a file.", 2),
+    "no folder": ("none/out", "No such file or directory.", 2),
+    "a file as the folder": ("file/out", "Not a directory.", 2),
     "a folder": ("folder", "folder", 2),
     "a special file": ("pipe", "pipe", 2),
     "read-only": ("disk/out", "Read-only file system", 2),
@@ -160,7 +160,7 @@ def test_an_existing_empty_folder_takes_an_export(cli, trained, here):
 
 
 def test_an_empty_name_is_refused_and_a_read_only_file_not_replaced(here, monkeypatch):
-    with pytest.raises(UsageError, match="empty name"):
+    with pytest.raises(UsageError, match="The output '' is no file"):
         resolve_output("")
     (here / "out.csv").write_text("precious")
     access, path = os.access, os.path.realpath("out.csv")  # root may write everything

@@ -55,30 +55,18 @@ def test_a_choice_names_the_preset_and_its_origin_is_the_reason():
     assert not resolved.open_presets and not resolved.origins["preset"].is_choice
 
 
-@pytest.mark.parametrize(
-    "layers, flags",
-    [
-        ([("a.toml", {"gain": 7.0, "learning_rate": 0.5})], {}),
-        ([], {"gain": "7", "learning_rate": "0.5"}),
-    ],
-)
-def test_a_value_that_a_person_sets_takes_precedence_over_a_preset_by_default(layers, flags):
-    options = with_recipes(layers, **flags).choose(FAST).options
-    assert (options.preset, options.gain, options.learning_rate) == ("fast", 7.0, 0.5)
-
-
 def test_auto_by_name_takes_the_place_of_values_of_weaker_layers_like_a_name():
     layer = "a.toml", {"preset": "slow", "learning_rate": 0.5}
     resolved = with_recipes([layer], preset="auto").choose(FAST)
     assert (resolved.options.preset, resolved.options.learning_rate) == ("fast", 0.9)
     assert resolved.notes == [
-        "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.toml)"
+        "learning_rate is 0.9 by preset fast (data so it is), no longer 0.5 (a.toml)"
     ]
 
 
 def test_print_config_shows_values_that_the_data_are_to_choose_as_auto(cli):
     rows = json.loads(cli("run", "classifier", "--rotate", "5", "--print-config", "--json").out)
-    assert rows["shift"] == {"value": "auto", "origin": "by --augment auto"}
+    assert rows["shift"] == {"value": "auto", "origin": "preset auto"}
     assert rows["rotate"] == {"value": 5.0, "origin": "flag --rotate"}
 
 

@@ -90,8 +90,8 @@ CHANGED = "The run was trained with other options: "
     "folder, flags, message",
     [
         ("r", ["--seed", "7"], CHANGED + "seed was 1, now 7.\n"),
-        ("r", ["--set", "gain=2"], CHANGED + "gain was 1.0, now 2.0.\n"),
-        ("r", ["--with", "ema"], "r is a run with the extensions none, and the command names ema."),
+        ("r", ["--gain", "2"], CHANGED + "gain was 1.0, now 2.0.\n"),
+        ("r", ["--with", "ema"], "r is a run of other plugins: with was none, now ema."),
         ("r", ["--force"], "Both --resume and --force are set: "),
         ("r/checkpoints", [], "r/checkpoints is not empty.\n"),
         ("bars.npz", [], "bars.npz is a file, and a run needs a folder.\n"),
@@ -113,7 +113,7 @@ def test_another_plugin_is_refused(paused, cli, data):
     result = cli("run", "--resume", "--plugin", write_plugin(), "--data", data, "--run-dir", "r")
     assert (result.code, result.err) == (
         2,
-        f"Error: r is a run with the plugin {LINEAR}, and the command names ./mine.py.\n"
+        f"Error: r is a run of other plugins: plugin was {LINEAR}, now ./mine.py.\n"
         "A run keeps its plugins; for another, choose another --run-dir.\n",
     )
 

@@ -93,7 +93,7 @@ def test_nan_in_the_float_images_of_a_plugin_is_refused():
             images[4, 0, 0, 0] = np.nan
             return Split(images, np.arange(6) % 3) if split == "train" else None
 
-    with pytest.raises(DataError, match="NaN or infinity"):
+    with pytest.raises(DataError, match="from nan to nan"):
         check_features(run_data_of(Unfinished()).spec, "A network")
 
 

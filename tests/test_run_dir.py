@@ -61,7 +61,7 @@ class Reading(Linear):
 
 
 class ReadingOptions(LinearOptions):
-    weights: str = option("none", "a file", group="Network", path=True, words=["none"])
+    weights: str = option("none", "a file", group="Network", path=True)
 
 
 def test_force_does_not_rename_a_folder_that_an_option_names(cli, data):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 from typing import Any, Sequence
 
 from .errors import DataError, UsageError
@@ -60,23 +59,13 @@ def check_features(data: Any, subject: str) -> None:
             f"{data.features.describe()}.",
             hint="Store numbers as float32, or choose a plugin for such features.",
         )
-    _check_range(data.value_range, subject)
-
-
-def _check_range(value_range: Sequence[float], subject: str) -> None:
-    """Raise a DataError unless the values of float images are from 0 to 1; () is not checked."""
-    if not all(map(math.isfinite, value_range)):
-        raise DataError(
-            f"{subject} needs finite values, and the training images have NaN or infinity.",
-            hint="Repair or remove these images; 'toolkit data check' says where they are.",
-        )
-    if value_range and not 0 <= value_range[0] <= value_range[1] <= 1:
-        low, high = value_range
+    low, high = data.value_range or (0, 1)  # of float images alone
+    if not 0 <= low <= high <= 1:  # as NaN is not
         raise DataError(
             f"{subject} needs float images with values from 0 to 1, and the training images have "
             f"values from {low:g} to {high:g}.",
             hint="Scale them to 0 to 1 before you save them (divide 0 to 255 by 255), or save "
-            "uint8 from 0 to 255.",
+            "uint8 from 0 to 255; 'toolkit data check' says where NaN is.",
         )
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import math
 import os
 import stat
 import sys
@@ -57,16 +56,6 @@ class HelpGroup(click.Group):
             click.echo(ctx.get_help())
             ctx.exit()
         return super().parse_args(ctx, args)
-
-
-class FloatRange(click.FloatRange):
-    """A range of floats, which has no NaN: click compares it with the limits, in vain."""
-
-    def convert(
-        self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]
-    ) -> Any:
-        number = super().convert(value, param, ctx)
-        return self.fail(f"{value} is no number.", param, ctx) if math.isnan(number) else number
 
 
 def json_option(command: Command) -> Command:
@@ -127,17 +116,14 @@ def checkpoint_option(command: Command) -> Command:
 
 
 def print_json(value: Any, indent: Optional[int] = 2) -> None:
-    """Print a value as JSON on stdout; numbers that are not finite become null."""
+    """Print a value as JSON on stdout, on one line without an indent; numbers that are not finite
+    become null.
+    """
     from .files import to_json_value
 
     text = json.dumps(to_json_value(value), indent=indent)
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")  # DEL is no control character of JSON
     sys.stdout.flush()
-
-
-def print_json_line(value: Any) -> None:
-    """Print a value as `print_json` does, but on one line, for a command with several results."""
-    print_json(value, indent=None)
 
 
 def optional_output() -> ContextManager[None]:
@@ -169,46 +155,28 @@ def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) ->
     """
     from .storage.own_folders import find_owner, is_run
 
-    if not path:
-        raise UsageError("The output has an empty name.")
-    if path == "-":
-        raise UsageError(
-            "The output '-' is no file.", hint="Name a file; './-' is the one of this name."
-        )
+    if path in ("", "-"):
+        raise UsageError(f"The output '{path}' is no file.", hint="Name a file, or a folder.")
     target = os.path.realpath(path)
+    owner = find_owner(target) or ""
+    is_own_page = is_page and target == os.path.join(owner, PAGE)
+    if owner and not (is_own_page and is_run(owner)):
+        kind = "run" if is_run(owner) else "study"
+        raise UsageError(
+            f"{path} is in the folder of a {kind}, {owner}, whose files no output may replace.",
+            hint="Name a place outside of it.",
+        )
     with writing_output(path):
-        parent = os.path.dirname(target)
-        if not os.path.isdir(parent):
-            reason = "is a file" if os.path.exists(parent) else "does not exist"
-            raise UsageError(f"{path} cannot be written: the folder {parent} {reason}.")
-        owner = find_owner(target)
-        is_own_page = is_page and target == os.path.join(owner or "", PAGE)
-        if owner is not None and not (is_own_page and is_run(owner)):
-            kind = "run" if is_run(owner) else "study"
-            raise UsageError(
-                f"{path} is in the folder of a {kind}, {owner}, whose files no output may replace.",
-                hint="Name a place outside of it.",
-            )
-        _check_kind(path, target, is_folder)
-        if os.path.exists(target) and not os.access(target, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        tempfile.TemporaryFile(dir=parent).close()
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(target).st_mode
+            if is_folder and os.listdir(target):
+                raise UsageError(f"{path} is not empty.", hint="Name a new folder.")
+            if not is_folder and not stat.S_ISREG(mode):
+                raise UsageError(f"{path} is a folder, or no regular file.", hint="Name a file.")
+            if not os.access(target, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        tempfile.TemporaryFile(dir=os.path.dirname(target)).close()
     return target
-
-
-def _check_kind(path: str, target: str, is_folder: bool) -> None:
-    """Raise UsageError if something of another kind is at `target`; `path` is its name."""
-    try:
-        mode = os.stat(target).st_mode
-    except FileNotFoundError:
-        return
-    if is_folder and stat.S_ISDIR(mode) and os.listdir(target):
-        raise UsageError(f"{path} is not empty.", hint="Name a new folder.")
-    if is_folder and not stat.S_ISDIR(mode):
-        raise UsageError(f"{path} is a file.", hint="Name a new folder.")
-    if not is_folder and not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-        raise UsageError(f"{path} is {kind}.", hint="Name a file.")
 
 
 @contextlib.contextmanager

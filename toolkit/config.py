@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
 import os
 from typing import Any, Dict, Mapping, Optional, Sequence, Type
 
@@ -31,15 +30,14 @@ from .storage.run_folder import RunFolder
 
 
 def read(path: str) -> Config:
-    """Read a TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
-    return parse_values(os.path.dirname(os.path.abspath(path)), read_values(path), path)
-
-
-def read_values(path: str) -> Dict[str, Any]:
-    """Read the values in a TOML or JSON file: `plugin`, `with` and options by name.
+    """Read a TOML or JSON file with `plugin`, `with` and options.
 
     Raises UsageError if the file is missing, is neither, or is not one flat mapping.
     """
+    try:
+        toml = importlib.import_module("tomllib")
+    except ImportError:  # before Python 3.11
+        toml = importlib.import_module("tomli")
     try:
         with open(path, "rb") as file:
             raw = file.read()
@@ -47,20 +45,14 @@ def read_values(path: str) -> Dict[str, Any]:
         raise UsageError(f"{path}: {error.strerror}.") from None
     try:
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-        values = json.loads(text) if path.endswith(".json") else _toml().loads(text)
+        values = json.loads(text) if path.endswith(".json") else toml.loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
         raise UsageError(f"{path}: not valid {kind}: {error}.") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
-    return {name.replace("-", "_"): value for name, value in values.items()}
-
-
-def _toml() -> Any:
-    try:
-        return importlib.import_module("tomllib")
-    except ImportError:  # before Python 3.11
-        return importlib.import_module("tomli")
+    values = {name.replace("-", "_"): value for name, value in values.items()}
+    return parse_values(os.path.dirname(os.path.abspath(path)), values, path)
 
 
 def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.json") -> Config:
@@ -75,8 +67,6 @@ def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.j
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
-    if "data" in values and not is_path_text(values["data"]):
-        raise UsageError(f"{path}: 'data' is text that may hold a path.")
     plugin, *extensions = [
         map_reference(reference, lambda name: find_path(name, folders))
         for reference in [plugin, *extensions]
@@ -97,20 +87,6 @@ def read_run_config(folder: RunFolder) -> Config:
     return read(folder.file("config.json"))
 
 
-def json_values(options: Options) -> Dict[str, Any]:
-    """Return the values of options as JSON has them: numbers that are not finite are text."""
-    return {name: _json_value(value) for name, value in options.model_dump(mode="json").items()}
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_json_value(part) for part in value]
-    if isinstance(value, dict):
-        return {name: _json_value(part) for name, part in value.items()}
-    is_infinite = isinstance(value, float) and not math.isfinite(value)
-    return str(value) if is_infinite else value
-
-
 def run_values(
     plugin: str,
     extensions: Sequence[str],
@@ -119,7 +95,7 @@ def run_values(
     origins: Optional[Mapping[str, Origin]] = None,
 ) -> Dict[str, Any]:
     """The contents of config.json in a run's folder: everything to train the run again."""
-    values = json_values(options)
+    values = options.model_dump(mode="json")
     config = Config("", values, (), origins, plugin, extensions)
     return dict(move(config, type(options), folder), **{FOLDER: os.path.realpath(folder)})
 

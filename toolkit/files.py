@@ -15,7 +15,8 @@ from typing import IO, Any, Iterator
 
 TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
 _CHUNK = 1 << 20  # bytes
-_PATTERN = re.compile(r"[*?\[\]\\]")  # the characters of a pattern, for TensorFlow
+# What TensorFlow takes literally: without the characters of a pattern, and in UTF-8.
+_PLAIN = re.compile(r"[^*?\[\]\\\ud800-\udfff]*", re.DOTALL)
 _DESCRIPTORS = "/proc/self/fd"  # has a link to each open file; Linux only
 
 
@@ -122,7 +123,7 @@ def plain_path(path: str) -> Iterator[str]:
 @contextlib.contextmanager
 def plain_folder(path: str) -> Iterator[str]:
     """As `plain_path`, for an existing folder: the whole path is replaced, if it has to be."""
-    if _is_plain(path):
+    if _PLAIN.fullmatch(path):
         yield path
     elif os.path.isdir(_DESCRIPTORS):
         descriptor = os.open(path, os.O_RDONLY)
@@ -135,15 +136,6 @@ def plain_folder(path: str) -> Iterator[str]:
             link = os.path.join(temporary, "folder")
             os.symlink(os.path.abspath(path), link)
             yield link
-
-
-def _is_plain(path: str) -> bool:
-    """Whether TensorFlow takes a path literally."""
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return not _PATTERN.search(path)
 
 
 def sync(path: str) -> None:

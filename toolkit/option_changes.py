@@ -6,7 +6,6 @@ import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Type
 
 from . import config as configuration
-from .config import json_values
 from .errors import UsageError
 from .options import (
     Config,
@@ -77,7 +76,7 @@ def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
 
 def _compare(session: Config, options: CoreOptions) -> List[OptionChange]:
     """Return the options that have another value than in a session."""
-    values = json_values(options)
+    values = options.model_dump(mode="json")
     now, former = dict(values), session.values.get("init_from")
     if now["init_from"] and former and not split_step(now["init_from"])[1]:
         now["init_from"] = join_step(now["init_from"], split_step(former)[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Type
 
-from .config import json_values, read_run_config
+from .config import read_run_config
 from .errors import ToolkitError
 from .options import AUTO, DATA, NOT_SET, ORIGINS, Options, Origin, Resolved, Value
 from .plugins import Plugins, describe_failure
@@ -27,15 +27,6 @@ def choose_presets(resolved: Resolved, run_data: RunData) -> Resolved:
         for option, (plugin, cls) in resolved.open_presets.items()
     }
     now = resolved.choose(choices)
-    for name in run_data.dataset.option_names:
-        values = [getattr(each.options, name) for each in (resolved, now)]
-        if values[0] != values[1]:
-            raise ToolkitError(
-                f"'{name}' is {values[1]} ({now.origins[name]}), and the data were opened with "
-                f"{values[0]}.",
-                hint="A preset that the data choose does not set what the data depend on: name "
-                "the preset.",
-            )
     reasons = [f"{option} {name}, because {why.place}" for option, (name, why) in choices.items()]
     return now._replace(notes=[*reasons, *now.notes])
 
@@ -87,7 +78,7 @@ def recorded_choices(resolved: Resolved, folder: RunFolder) -> Resolved:
 
 def update_config(config: Mapping[str, Any], before: Resolved, now: Resolved) -> Dict[str, Any]:
     """The contents of config.json with the values that a choice of presets changes."""
-    values, others = json_values(now.options), json_values(before.options)
+    values, others = (each.options.model_dump(mode="json") for each in (now, before))
     changes = {name: value for name, value in values.items() if value != others[name]}
     origins = {name: origin.saved for name, origin in now.origins.items()}
     return {**config, **changes, ORIGINS: origins}

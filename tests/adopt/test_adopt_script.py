@@ -146,7 +146,7 @@ def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, capsys):
     assert run_command(["runs", folder]) == 0
     assert "finished" in capsys.readouterr().out
     assert run_command(["evaluate", folder]) == 2
-    assert "'evaluate' is no command of runs like" in capsys.readouterr().err
+    assert "'evaluate' needs a command of the driver" in capsys.readouterr().err
     with open(os.path.join(folder, "journal.bin"), "r+b") as file:
         file.write(b"\xff")
     assert run_command(["verify", folder]) == 6

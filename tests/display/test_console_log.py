@@ -1,15 +1,14 @@
 """The log of what the console of a run showed."""
 
-import logging
 import os
 import re
+import time
 
 import process_fixtures
 import pytest
 from linear_fixtures import LINEAR, write_bars
 
 from toolkit.display import console_log
-from toolkit.display.console import Console
 from toolkit.display.console_log import ConsoleLog
 from toolkit.storage.run_folder import is_used
 
@@ -17,16 +16,12 @@ TIME = "2026-01-02T03:04:05Z "
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n")
 
 
-class Log(ConsoleLog):
-    """A log in which it is always the same time."""
-
-    def write(self, text):
-        self.handle(logging.makeLogRecord({"msg": text, "created": 1767323045.5}))
-
-
 @pytest.fixture
-def log(here):
-    log = Log()
+def log(here, monkeypatch):
+    """A log in which it is always the same time."""
+    now = time.gmtime(1767323045)
+    monkeypatch.setattr(console_log.time, "gmtime", lambda secs: now)
+    log = ConsoleLog()
     yield log
     log.end()
 
@@ -114,21 +109,6 @@ def test_a_run_logs_what_the_console_shows(cli, here):
     summary = result.out.splitlines()
     assert lines[-len(summary) :] == summary
     assert [line.split(" ")[0] for line in summary] == ["done", "test", "page", "run"]
-
-
-def test_progress_is_thinned_in_a_long_run(here):
-    clock = [0.0]
-    stream = open(os.devnull, "w")  # noqa: SIM115
-    console = Console(stream, 2.0, lambda: clock[0])
-    console.open_file(str(here), [])
-    console.start(10**9, lambda: 0)
-    for step in range(20_000):
-        clock[0] += 10.0
-        console.show_metrics({"step": step, "loss": 0.5})
-    console.stop()
-    console.close_file()
-    stream.close()
-    assert 300 < len(texts("console.log")) < 1500
 
 
 def test_a_folder_with_a_log_alone_is_used(here):

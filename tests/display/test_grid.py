@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from toolkit.display.grid import grid, save_grid
+from toolkit.display.grid import save_grid
 from toolkit.errors import UsageError
 
 
-def test_images_lie_row_by_row():
+def grid(images, **more):
+    """The pixels of a grid."""
+    save_grid("grid.png", images, **more)
+    with Image.open("grid.png") as picture:
+        return np.asarray(picture)
+
+
+def test_images_lie_row_by_row(here):
     images = np.arange(1, 4, dtype=np.uint8).reshape(3, 1, 1, 1)
-    assert grid(images, columns=2, padding=1)[..., 0].tolist() == [
+    assert grid(images, columns=2, padding=1).tolist() == [
         [0, 0, 0, 0, 0],
         [0, 1, 0, 2, 0],
         [0, 0, 0, 0, 0],
@@ -21,7 +28,7 @@ def test_images_lie_row_by_row():
     ]
 
 
-def test_floats_from_0_to_1_become_0_to_255_and_others_are_clipped():
+def test_floats_from_0_to_1_become_0_to_255_and_others_are_clipped(here):
     images = np.array([-1.0, 0.0, 0.5, 1.0, 2.0, np.nan], np.float32).reshape(6, 1, 1, 1)
     assert grid(images, columns=6, padding=0).ravel().tolist() == [0, 0, 128, 255, 255, 0]
 
@@ -39,4 +46,4 @@ def test_a_png_is_written_without_a_temporary_file_left(tmp_path, channels):
 @pytest.mark.parametrize("shape", [(0, 4, 4, 1), (2, 4, 4, 2), (2, 4)])
 def test_other_shapes_than_those_of_images_are_refused(shape):
     with pytest.raises(UsageError, match="expected .N, H, W, C"):
-        grid(np.zeros(shape, np.uint8))
+        save_grid("grid.png", np.zeros(shape, np.uint8))

@@ -79,7 +79,7 @@ def test_a_name_that_no_package_can_have_is_refused(cli, here, name):
         (["run", "--kind", "command"], "There is a command 'run' already, of toolkit."),
         (["thing", "--kind", "layer"], "Invalid value for '--kind'"),
         (["thing", "--kind", "command", "--from", "gan"], "--from gan is a model, and --kind is"),
-        (["thing", "--out", "absent/sub"], "absent does not exist."),
+        (["thing", "--out", "absent/sub"], "No such file or directory."),
     ],
     ids=" ".join,
 )

@@ -29,7 +29,6 @@ def fake(monkeypatch):
             [*RUN, "--cluster={}"],
             "--cluster is in the command, but 'toolkit launch' sets the task of each process.",
         ),
-        (["run", "-h"], "The command prints something and trains nothing."),
         (["--steps=3", *RUN], "--steps is no option of launch.\nWrite an option of the command"),
         (["resume"], "Missing argument 'RUN'"),
         (["run", "--config", "mine.toml"], "mine.py', code that you have not run before"),

@@ -58,7 +58,6 @@ def write_example(folder, number=0, names=("cat", "dog")):
             **{"directions": {"accuracy": "max"}, "intervals": {"accuracy": interval}},
         },
         records=records,
-        manifest={"hook_ms": {"bare steps": 1.0, "guard": 0.5}},
         network=names[number % 2],
     )
 

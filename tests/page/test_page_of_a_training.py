@@ -9,6 +9,7 @@ from linear_fixtures import Linear, write_bars
 from toolkit import DivergedError, ToolkitError, hookimpl, save_grid, testing, tf
 from toolkit.audit.checks import run_checks
 from toolkit.cli import report
+from toolkit.comparison.record import read_runs
 from toolkit.errors import RetryError
 from toolkit.page import writer
 from toolkit.storage.run_folder import RunFolder
@@ -79,7 +80,7 @@ def test_a_run_that_ends_before_its_loop_has_the_page_that_is_written_later(data
     with pytest.raises(RetryError):
         testing.train(Linear, "run", data=data, steps=6)
     assert not has_status("running")
-    assert report.render_runs(["run"])[1] == read_page()
+    assert report.render_runs(read_runs(["run"]))[1] == read_page()
 
 
 def test_a_resume_writes_the_page_again(data):

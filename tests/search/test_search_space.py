@@ -3,7 +3,6 @@
 import pytest
 from search_fixtures import small_definition
 
-from toolkit.config import json_values
 from toolkit.errors import UsageError
 from toolkit.options import merge, resolve
 from toolkit.plugins import Plugins
@@ -15,7 +14,7 @@ def parse(*texts):
     options = Plugins.load("classifier").options()
 
     def check(name, value):
-        return json_values(resolve(options, flags={name: value}).options)[name]
+        return resolve(options, flags={name: value}).options.model_dump(mode="json")[name]
 
     return parse_space(texts, merge(options), check)
 

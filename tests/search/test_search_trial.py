@@ -65,7 +65,7 @@ def test_the_words_of_a_trial(tmp_path):
     text = " ".join(trial_words(study, TRIAL)).replace(str(tmp_path), "DIR")
     assert text == (
         "run --resume --run-dir DIR/trials/0007-s2 --plugin classifier --config DIR/options.json "
-        "--network mlp --learning-rate 0.001 --hidden 64,32 --set normalize=true --seed 2 "
+        "--network mlp --learning-rate 0.001 --hidden 64,32 --normalize --seed 2 "
         "--steps 90 --evaluate-steps 30 --intra-op-threads 1 --inter-op-threads 1 --pause-at 30"
     )
     assert json.loads((tmp_path / "options.json").read_text()) == {"normalize": True}

@@ -52,7 +52,7 @@ def bits(name):
             "learning_rate was 0.02, now 0.5; gain was 1.0, now 2.0.",
             "--allow learning_rate --allow gain\n",
         ),
-        (["--set", "gain=2"], "gain was 1.0, now 2.0.", "--allow gain\n"),
+        (["--gain", "2"], "gain was 1.0, now 2.0.", "--allow gain\n"),
         (
             ["--learning-rate", "0.5", "--gain", "2", "--allow", "gain"],
             "options: learning_rate was 0.02, now 0.5.",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import sys
 import traceback
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, List, Optional
 
 from . import streams
 
@@ -34,32 +33,22 @@ def run_command(argv: List[str]) -> int:
     """Run the command line and return its exit code."""
     from ..display.console import Console
 
-    with streams.guarded() as stdout, _separate_verbosity(), Console().shown():
-        code = _exit_code(lambda: _call_app(argv))
-        # An error of stdout was reported.
-        failure = 0 if stdout.error is not None else _exit_code(stdout.flush)
-        return code or failure
+    def call_app() -> Any:
+        from ..plugins import separate_command
+        from .app import app
 
+        with separate_command():
+            return app.main(list(argv), prog_name="toolkit", standalone_mode=False, obj=list(argv))
 
-@contextlib.contextmanager
-def _separate_verbosity() -> Iterator[None]:
-    """Undo at the end of the block what `-v` set in the environment."""
-    before = os.environ.get("TOOLKIT_VERBOSE")
+    is_verbose = os.environ.get("TOOLKIT_VERBOSE", "")
     try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop("TOOLKIT_VERBOSE", None)
-        else:
-            os.environ["TOOLKIT_VERBOSE"] = before
-
-
-def _call_app(argv: List[str]) -> Any:
-    from ..plugins import separate_command
-    from .app import app
-
-    with separate_command():
-        return app.main(args=list(argv), prog_name="toolkit", standalone_mode=False, obj=list(argv))
+        with streams.guarded() as stdout, Console().shown():
+            code = _exit_code(call_app)
+            # An error of stdout was reported.
+            failure = 0 if stdout.error is not None else _exit_code(stdout.flush)
+            return code or failure
+    finally:  # what `-v` set
+        os.environ["TOOLKIT_VERBOSE"] = is_verbose
 
 
 def _exit_code(call: Callable[[], Any]) -> int:

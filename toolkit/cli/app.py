@@ -22,7 +22,7 @@ import contextlib
 import difflib
 import importlib
 import os
-from typing import List, Optional, Sequence
+from typing import List, Mapping, Optional, Sequence
 
 import click
 
@@ -30,7 +30,6 @@ from .. import __version__
 from ..cli_options import HelpGroup
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..plugins import (
-    Entry,
     choose,
     describe_failure,
     list_commands,
@@ -147,21 +146,11 @@ def _has_directory() -> bool:
     return False
 
 
-def list_entries() -> List[Entry]:
-    """Return every added command as its metadata describes it."""
-    conflict = {"state": "conflict", "reason": "toolkit has a command of this name"}
-    return [e._replace(**conflict) if e.name in COMMANDS else e for e in list_commands()]
-
-
 def load_added(name: str) -> Optional[click.Command]:
     """Return the command of that name, or None. Raises UsageError, ToolkitError."""
     entries = [entry for entry in list_commands() if entry.name == name]
     if not entries:
         return None
-    if len(entries) > 1:
-        packages = " and by ".join(entry.distribution for entry in entries)
-        text = f"Command '{name}' is offered by {packages}."
-        raise UsageError(text, hint="Uninstall one of them.")
     command = load_command(entries[0])
     if not isinstance(command, click.Command):
         raise ToolkitError(
@@ -190,20 +179,14 @@ def _find_driven(name: str, words: Sequence[str]) -> Optional[click.Command]:
         return None
     driver = driver_of(folder)
     entries = [entry for entry in list_drivers() if entry.name == driver]
-    if not entries:
-        raise UsageError(
-            f"The steps of {folder} were made by the driver '{driver}', which is not installed.",
-            hint="Install the package that offers it.",
-        )
-    commands = load_command(entries[0])
+    commands: Mapping[str, click.Command] = load_command(entries[0]) if entries else {}
     if name not in commands:
+        has = f"It has: {', '.join(sorted(commands))}." if commands else "It is not installed."
         raise UsageError(
-            f"'{name}' is no command of runs like {folder}, whose steps the driver '{driver}' "
-            "makes.",
-            hint=f"It has: {', '.join(sorted(commands))}.",
+            f"'{name}' needs a command of the driver '{driver}', which made the steps of {folder}.",
+            hint=has,
         )
-    command: click.Command = commands[name]
-    return command
+    return commands[name]
 
 
 @click.command(

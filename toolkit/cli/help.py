@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 import click
@@ -110,15 +111,11 @@ class ShortCommand(click.Command):
         with formatter.section("Most used"):
             formatter.write_dl(rows)
         of_plugins = [title for title in sections if title.startswith(PLUGIN)]
-        for title in of_plugins:  # in at most so many lines
-            names = [flag.opts[0] for flag in sections[title]]
-            size, count = (3 if len(of_plugins) == 1 else 1) * (WIDTH - 20), len(names)
-            text = " ".join(names)
-            while len(text) > size:
-                count -= 1
-                text = f"{' '.join(names[:count])} and {len(names) - count} more"
+        size = (3 if len(of_plugins) == 1 else 1) * (WIDTH - 20)
+        for title in of_plugins:
+            names = " ".join(flag.opts[0] for flag in sections[title])
             with formatter.section(title):
-                formatter.write_text(text)
+                formatter.write_text(textwrap.shorten(names, size, placeholder=" and more"))
 
 
 def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> Sections:

@@ -13,9 +13,8 @@ from ..cli_options import verbose_option
 from ..cluster.layout import Command, Layout, has_flag
 from ..errors import UsageError
 from ..storage.run_folder import new_path
-from .help import HELP
 from .plugin_command import PluginCommand, list_flags, name_plugin
-from .plugin_options import FieldOption, missing_plugin_error, option_values, resolve
+from .plugin_options import FieldOption, missing_plugin_error, resolve
 
 COMMANDS = ("run", "resume")
 TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them for each process
@@ -115,10 +114,6 @@ def _read_command(words: Sequence[str]) -> Command:
                 f"{flag} is in the command, but 'toolkit launch' sets the task of each process.",
                 hint=f"Omit {flag}, or start each process by hand with 'toolkit {name}'.",
             )
-    if "--print-config" in words or any(HELP.fullmatch(word) for word in words):
-        raise UsageError(
-            "The command prints something and trains nothing.", hint="Run it without 'launch'."
-        )
     from . import run as commands
 
     parsed: PluginCommand = getattr(commands, name)
@@ -127,20 +122,13 @@ def _read_command(words: Sequence[str]) -> Command:
             with parsed.make_context(name, list(arguments)) as ctx:
                 selection, params = ctx.obj, ctx.params
                 flags = [p.name for p in ctx.command.params if isinstance(p, FieldOption)]
-                values = option_values({n: params[n] for n in flags}, params["sets"])
-                resolve(selection, values, use_environment=name == "run")
+                resolve(selection, {n: params[n] for n in flags}, use_environment=name == "run")
         except click.NoSuchOption as error:
             if error.option_name not in list_flags(launch.params):
                 raise
             raise UsageError(
                 f"{error.option_name} is an option of launch: write it before '{name}'."
             ) from None
-    if params.get("from_step") is not None:
-        raise UsageError(
-            "--from creates a new run, which one process alone has to do.",
-            hint="Branch off with 'toolkit resume RUN --from STEP --pause-at N', then launch "
-            "'resume' with the branch.",
-        )
     if selection.plugins is None:
         raise missing_plugin_error()
     if name == "resume":

@@ -27,7 +27,6 @@ from .plugin_options import (
     installed_models,
     load_selection,
     option_flags,
-    split_set,
 )
 
 # A flag -> what other tools call it.
@@ -275,25 +274,17 @@ def name_plugin(words: Sequence[str]) -> List[str]:
 
 
 def _refuse_two_values(params: Sequence[click.Parameter], words: Words) -> None:
-    """Raise UsageError if flags, or a flag and a --set, set an option to different values."""
-    written: Dict[str, Dict[str, str]] = {}  # of an option: its values -> the words that set it
+    """Raise UsageError if flags set an option to different values."""
     for option in (param for param in params if isinstance(param, click.Option)):
-        texts = words.all(_long_form(option))
-        if option.multiple:
-            texts = [",".join(texts)] if texts else []
-        table = written.setdefault(str(option.name), {})
-        for text in texts:
+        written: Dict[str, str] = {}  # its value -> the words that set it
+        for text in [] if option.multiple else words.all(_long_form(option)):
             if option.is_flag:
-                table.setdefault(str(text not in option.secondary_opts).lower(), text)
+                written.setdefault(str(text in option.secondary_opts), text)
             else:
-                table.setdefault(text, f"{option.opts[0]} {text}")
-    for name, value in map(split_set, words.all("--set")):
-        same = value.lower() if value.lower() in ("true", "false") else value
-        written.setdefault(name, {}).setdefault(same, f"--set {name}={value}")
-    for table in written.values():
-        if len(table) > 1:
-            text = f"Both {' and '.join(table.values())} are set."
-            raise UsageError(text, hint="Set one of them.")
+                written.setdefault(text, f"{option.opts[0]} {text}")
+        if len(written) > 1:
+            message = f"Both {' and '.join(written.values())} are set."
+            raise UsageError(message, hint="Set one of them.")
 
 
 def list_flags(params: Iterable[click.Parameter]) -> List[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Type
 
 import click
 from click.shell_completion import CompletionItem
@@ -133,42 +133,24 @@ def class_flags(
 # ------------------------------------------------------------------------------------------ values
 
 
-def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> Dict[str, typed.Value]:
-    """Return the text of each option that a flag or a `--set name=value` sets."""
-    texts = [(name, value, typed.flag_name(name)) for name, value in flags.items()]
-    texts += [(name, value, f"--set {name}") for name, value in map(split_set, sets)]
-    return {
-        name: typed.Value(value, typed.Origin(typed.FLAG, place))
-        for name, value, place in texts
-        if value is not None
-    }
-
-
-def split_set(text: str) -> Tuple[str, str]:
-    """Return the name and the value of a `--set name=value`. Raises UsageError."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"--set {text}: expected name=value.")
-    return name.strip().replace("-", "_"), value
-
-
 def resolve(
-    selection: Selection, values: Mapping[str, typed.Value], use_environment: bool = True
+    selection: Selection, flags: Mapping[str, Optional[str]], use_environment: bool = True
 ) -> typed.Resolved:
     """Resolve the options of a selection. Warns of variables that look like a misspelt option.
 
     Args:
         selection: the plugins and configuration files.
-        values: of each option that a flag sets.
+        flags: the text of each option that a flag sets, and None for others.
         use_environment: whether `TOOLKIT_*` variables count.
     """
     variables = typed.environment() if use_environment else {}
-    texts = [each.value for each in values.values()]
+    flags = {name: text for name, text in flags.items() if text is not None}
+    texts = list(flags.values())
     texts += [v for name, v in variables.items() if name.startswith(typed.ENVIRONMENT_PREFIX)]
     for text in texts:
         choose(str(text))  # the value of an option may be the reference of a plugin
     classes = selection.plugins.options() if selection.plugins else []
-    resolved = typed.resolve(classes, selection.layers, variables, values)
+    resolved = typed.resolve(classes, selection.layers, variables, flags)
     for sentence in typed.misspelt_variables(type(resolved.options), variables):
         warn(sentence)
     return resolved

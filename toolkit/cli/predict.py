@@ -12,6 +12,7 @@ import click
 from .. import cli_options as shared
 from ..display.escapes import escape_line, table_cell
 from ..errors import DataError, UsageError
+from ..files import atomic_write, write_json
 from ..storage.run_folder import open_run
 from .common import open_with_warnings, say, tta_option
 
@@ -126,19 +127,11 @@ def _format(value: Any) -> str:
     return f"{value:.4f}" if value.dtype.kind == "f" else str(value)
 
 
-def _write_json(path: str, names: List[str], predictions: Columns, *_: Any) -> None:
-    from ..files import write_json
-
-    write_json(path, _json_rows(names, predictions))
-
-
 def _write_csv(
     path: str, names: List[str], predictions: Columns, class_names: Sequence[str] = ()
 ) -> None:
     """Write a row per example, with a column per element of a vector: probability_CLASS, NAME3."""
     import csv
-
-    from ..files import atomic_write
 
     flat = {name: values.reshape(len(names), -1) for name, values in predictions.items()}
     header = ["file"]
@@ -161,15 +154,13 @@ def _write_csv(
 def _write_npz(path: str, names: List[str], predictions: Columns, *_: Any) -> None:
     import numpy as np
 
-    from ..files import atomic_write
-
     arrays: Dict[str, Any] = dict(predictions, files=np.array(names))  # savez has a "file" itself
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
 
 
 _WRITERS: Dict[str, Callable[..., None]] = {
-    ".json": _write_json,
+    ".json": lambda path, names, columns, *_: write_json(path, _json_rows(names, columns)),
     ".csv": _write_csv,
     ".npz": _write_npz,
 }

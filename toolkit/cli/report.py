@@ -15,7 +15,7 @@ from ..errors import ToolkitError, UsageError
 from ..storage.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from ..comparison.record import RunRecord
+    from ..comparison.record import Found, RunRecord
 
 
 @click.command()
@@ -44,14 +44,15 @@ def report(
     from ..page.writer import PAGE
 
     path = None if output is None else shared.resolve_output(output, is_page=True)
-    runs = [RunFolder(run.path) for run in read_runs(run_folders, shared.warn)]
+    runs = read_runs(run_folders, shared.warn)
     if path is None and len(runs) > 1:
         raise UsageError(
             f"The page of {len(runs)} runs needs a name.", hint="Name it with -o FILE.html."
         )
-    name, path = output or os.path.join(str(runs[0]), PAGE), path or runs[0].file(PAGE)
+    folder = RunFolder(runs[0].path)
+    name, path = output or os.path.join(str(folder), PAGE), path or folder.file(PAGE)
     with waiting("Writing the page"):
-        records, page, num_damaged = render_runs(run_folders)
+        records, page, num_damaged = render_runs(runs)
     if num_damaged:
         shared.warn("damaged runs are left out; a note on the page names them")
     with shared.writing_output(name), atomic_write(path) as file:
@@ -65,22 +66,17 @@ def report(
     return 0
 
 
-def render_runs(folders: Sequence[str]) -> Tuple[List[RunRecord], bytes, int]:
+def render_runs(runs: Sequence[Found]) -> Tuple[List[RunRecord], bytes, int]:
     """The records of runs, the bytes of their page, and the number of runs that are damaged, for
     each of which the page has a note.
-
-    Args:
-        folders: with the runs, as the user named them.
 
     Raises:
         ToolkitError: no run can be read; that of the first one.
     """
     from ..comparison.comparison import compare
-    from ..comparison.record import read_runs
     from ..page.several import shorten
     from ..page.writer import MAX_RUNS, describe_page, render
 
-    runs = read_runs(folders)
     names = shorten([run.name for run in runs])
     names = names if len(runs) > 1 else [os.path.basename(runs[0].path)]
     records = [run.record._replace(name=name) for run, name in zip(runs, names) if run.record]

@@ -16,15 +16,14 @@ from .. import option_changes
 from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError, suggest
-from ..options import AUTO, NOT_SET, Resolved, flag_name, map_paths
-from ..plugins import is_same
+from ..options import AUTO, NOT_SET, PRESET, Origin, Resolved, map_paths
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
 from .plugin_command import PluginCommand, select_run
-from .plugin_options import Selection, missing_plugin_error, option_values, resolve
+from .plugin_options import Selection, missing_plugin_error, resolve
 
 if TYPE_CHECKING:
     from ..training.trainer import Job
@@ -35,7 +34,6 @@ def train_flags(command: shared.Command) -> shared.Command:
     for option in (
         shared.json_option,
         shared.verbose_option,
-        click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option."),
         click.option(
             "--print-config",
             is_flag=True,
@@ -55,16 +53,12 @@ def train_flags(command: shared.Command) -> shared.Command:
 
 
 class Order(NamedTuple):
-    """What a command is to train: the plugins, their options, and the flags of `train_flags`.
-
-    `sets_length`: whether it asks for another length than the run has.
-    """
+    """What a command is to train: the plugins, their options, and the flags of `train_flags`."""
 
     selection: Selection
     argv: Sequence[str]
     cluster: Optional[Cluster]
     resolved: Resolved
-    sets_length: bool
     pause_at: Optional[int]
     print_config: bool
     as_json: bool
@@ -95,14 +89,12 @@ class Order(NamedTuple):
 
 def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool) -> Order:
     names = ("pause_at", "print_config", "as_json")
-    more, sets = {name: flags.pop(name) for name in names}, flags.pop("sets")
+    more = {name: flags.pop(name) for name in names}
     cluster = pop_cluster(flags)
-    values = option_values(flags, sets)
     if ctx.obj.plugins is None and not more["print_config"]:
         raise missing_plugin_error()
-    resolved = resolve(ctx.obj, values, use_environment)
-    sets_length = bool({"steps", "epochs"} & set(values))
-    return Order(ctx.obj, ctx.find_root().obj, cluster, resolved, sets_length, **more)
+    resolved = resolve(ctx.obj, flags, use_environment)
+    return Order(ctx.obj, ctx.find_root().obj, cluster, resolved, **more)
 
 
 @click.command(
@@ -188,15 +180,20 @@ def run(
             folder = reserve(path, force, _inputs(order))
         else:
             with _naming_resume(existing):
-                _refuse_other_plugins(existing, order.selection)
+                names = order.selection.plugin, order.selection.extensions
+                others = option_changes.find_plugin_changes(existing, *names)
+                if others:
+                    raise UsageError(
+                        f"{existing} is a run of other plugins: {'; '.join(map(str, others))}.",
+                        hint="A run keeps its plugins; for another, choose another --run-dir.",
+                    )
                 order = order._replace(resolved=recorded_choices(order.resolved, existing))
                 _refuse_changes(existing, order)
     if existing is None:
         with report_interrupt_of(folder):
             return _train(order, order.job(folder))
     with _naming_resume(existing):
-        sets_length = option_changes.has_other_length(existing, order.resolved.options)
-        return _resume(order._replace(sets_length=sets_length), existing)
+        return _resume(order, existing)
 
 
 @click.command(cls=PluginCommand, select=select_run)
@@ -263,7 +260,8 @@ def _resume(
     if cluster is not None and cluster.is_evaluator:
         return cluster_run.evaluate_run(folder.path, resolved.options, cluster, order.as_json, True)
     is_follower = cluster is not None and not cluster.is_chief  # the chief tells it the end
-    if not is_follower and not order.sets_length and _has_status(folder, FINISHED):
+    has_length = not option_changes.has_other_length(folder, resolved.options)
+    if not is_follower and has_length and _has_status(folder, FINISHED):
         cluster_run.dismiss_peers(cluster)
         return _print_nothing_left(order, folder)
     if is_branch:
@@ -273,7 +271,7 @@ def _resume(
         job = order.job(folder, allow_other_data="data" in allow)
         if cluster is not None and is_follower:
             return cluster_run.follow_chief(job, cluster)
-        is_trained = not order.sets_length and _has_status(folder, TRAINED)
+        is_trained = has_length and _has_status(folder, TRAINED)
         return _train(order, job, is_branch, is_trained)
 
 
@@ -357,8 +355,7 @@ def _inputs(order: Order) -> List[str]:
     paths = [resolve_path(options.data), selection.plugin, *selection.extensions]
 
     def add(path: str) -> str:
-        path = os.path.expanduser(path)
-        paths.append(path if os.path.exists(path) else path + ".index")
+        paths.extend([os.path.expanduser(path), os.path.expanduser(path) + ".index"])
         return path
 
     for name, value in options:
@@ -374,20 +371,6 @@ def _has_status(folder: RunFolder, status: str) -> bool:
 
 
 # ------------------------------------------------------------------------------------ run --resume
-
-
-def _refuse_other_plugins(folder: RunFolder, selection: Selection) -> None:
-    config = configuration.read_run_config(folder)
-    for word, before, now in (
-        ("plugin", [config.plugin], [selection.plugin]),
-        ("extensions", config.extensions, selection.extensions),
-    ):
-        if len(before) != len(now) or not all(map(is_same, before, now)):
-            texts = [", ".join(references) or "none" for references in (before, now)]
-            raise UsageError(
-                f"{folder} is a run with the {word} {texts[0]}, and the command names {texts[1]}.",
-                hint="A run keeps its plugins; for another, choose another --run-dir.",
-            )
 
 
 def _refuse_changes(folder: RunFolder, order: Order, allow: Sequence[str] = ()) -> None:
@@ -438,11 +421,10 @@ def _print_config(order: Order) -> int:
         rows["cluster"] = (cluster.summary, cluster.source)
     values = resolved.options.model_dump(mode="json")
     rows.update((name, (value, str(resolved.origins[name]))) for name, value in values.items())
-    rows.update(
-        (n, (AUTO, f"by {flag_name(name)} auto")) for n, name in resolved.open_options.items()
-    )
     notes = list(resolved.notes)
     if resolved.open_presets:  # opening them would take seconds, and minutes for the first time
+        of_open = str(Origin(PRESET, AUTO))
+        rows.update((name, (AUTO, text)) for name, (_, text) in rows.items() if text == of_open)
         names = ", ".join(resolved.open_presets)
         notes.append(f"{names} is chosen when the data are opened, and what it sets")
     sys.stderr.writelines(f"note: {escape_line(note)}\n" for note in notes)

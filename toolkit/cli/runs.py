@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, List, Optional, Tuple
 
 import click
 
-from ..cli_options import json_option, print_json_line, verbose_option, warn
+from ..cli_options import json_option, print_json, verbose_option, warn
 from ..display.numbers import format_duration, format_number
 from ..display.table import format_table
 from ..display.waits import waiting
@@ -87,7 +87,7 @@ def runs(
     names = list(filter(None, names))
     listing.check_columns(names, rows, (*COLUMNS, *MORE_COLUMNS))
     if as_json:  # in one line: indented, thousands of runs take seconds
-        print_json_line({"runs": [row.facts for row in rows], "notes": notes})
+        print_json({"runs": [row.facts for row in rows], "notes": notes}, indent=None)
         return 0
     for text in notes[:MAX_NOTES]:
         warn(text)

@@ -11,7 +11,6 @@ import click
 
 from .. import cli_options as shared
 from .. import options as typed
-from ..config import json_values
 from ..display.escapes import escape_line
 from ..display.waits import waiting
 from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
@@ -25,7 +24,7 @@ from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
 from .plugin_command import PluginCommand
-from .plugin_options import Selection, missing_plugin_error, option_values, resolve
+from .plugin_options import Selection, missing_plugin_error, resolve
 
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
@@ -60,7 +59,6 @@ _OWN_FLAGS = (
 @click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py.")
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
-@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")
 @click.option(
     "--trials",
     type=click.IntRange(1, 9999),
@@ -116,7 +114,6 @@ def search(
     plugin: Optional[str],
     extensions: Sequence[str],
     config: Sequence[str],
-    sets: Sequence[str],
     workers: int,
     dry_run: bool,
     as_json: bool,
@@ -132,7 +129,7 @@ def search(
       toolkit search --search-dir DIR --trials N    train more trials, N in all
     """
     own = {name: flags.pop(name) for name in _OWN_FLAGS}
-    values = option_values(flags, sets)
+    values = {name: value for name, value in flags.items() if value is not None}
     selection: Selection = ctx.obj
     if not search_dir:
         raise UsageError(
@@ -288,7 +285,8 @@ def _state(
 
     def check(name: str, value: Any) -> Any:
         values = {name: typed.map_paths(cls, name, value, find_path)}
-        return json_values(trial_options.resolve_trial(plugins, stated, values).options)[name]
+        options = trial_options.resolve_trial(plugins, stated, values).options
+        return options.model_dump(mode="json")[name]
 
     space = parse_space(own["vary"], cls, check)
     for name in (dimension.name for dimension in space if dimension.name in flags):

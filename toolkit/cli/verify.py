@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
@@ -28,25 +29,19 @@ Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 
 
 def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str]) -> Any:
-    """The steps of --replay FROM:TO. A range that is missing is named before the argument RUN,
-    which was taken in its place.
-    """
+    """The steps of --replay FROM:TO."""
     from ..errors import UsageError
     from ..storage.folder import shell_argument
 
-    if text is None:
-        return None
-    first, colon, last = text.partition(":")
-    try:
-        if colon:
-            return int(first) if first else None, int(last) if last else None
-    except ValueError:
-        pass
-    hint = "Either may be omitted; ':' selects the steps between the last two checkpoints."
-    if os.path.isdir(text):
-        command = f"toolkit verify --replay : {shell_argument(text)}"
-        hint = f"Between the last two checkpoints: {command} (the whole run: 0:)"
-    raise UsageError(f"--replay '{text}' is not FROM:TO, two steps as in 400:500.", hint=hint)
+    match = re.fullmatch(r"(\d*):(\d*)", ":" if text is None else text, re.ASCII)
+    if match is None:
+        hint = "Either may be omitted; ':' selects the steps between the last two checkpoints."
+        if os.path.isdir(str(text)):  # the argument RUN was taken for the range
+            command = f"toolkit verify --replay : {shell_argument(str(text))}"
+            hint = f"Between the last two checkpoints: {command} (the whole run: 0:)"
+        raise UsageError(f"--replay '{text}' is not FROM:TO, two steps as in 400:500.", hint=hint)
+    first, last = (int(step) if step else None for step in match.groups())
+    return None if text is None else (first, last)
 
 
 @click.command()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -197,7 +197,6 @@ class Dataset:
         splits: by name: "train", and "validation" and "test" if there are any.
         files: name -> path of the files that it was read from.
         notes: sentences on what was changed or looks wrong.
-        option_names: of a plugin's own data: the options that its hook read.
 
     Args:
         sha256: name -> SHA-256 of each file, if they are known.
@@ -217,7 +216,6 @@ class Dataset:
         self.splits = dict(splits)
         self.files = dict(files or {})
         self.notes = list(notes)
-        self.option_names: Set[str] = set()
         self._sha256 = sha256
 
     def partition(self) -> str:

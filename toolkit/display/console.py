@@ -50,7 +50,7 @@ class Console:
         self._stream = stream or sys.stderr
         self._every_secs = every_secs
         self._clock = clock
-        self._last_line_time: Optional[float] = None
+        self._last_line_time = 0.0
         self._terminal: Any = None  # to draw on; the stream itself if it is not set
         self._bar: Any = None
         self._bar_metrics = ""
@@ -58,7 +58,6 @@ class Console:
         self._remove_row: Optional[Callable[[], None]] = None
         self._total_steps = 0
         self._file = ConsoleLog()
-        self._last_recorded_time = 0.0
         self._start_time = 0.0
 
     @property
@@ -71,11 +70,6 @@ class Console:
         if os.environ.get("TERM", "") in DUMB_TERMINALS:
             return False
         return bool(getattr(self._stream, "isatty", lambda: False)())
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether it draws rows with bars, `add_row`."""
-        return self.is_terminal
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
@@ -152,6 +146,10 @@ class Console:
                 self._stream.write(text + "\n")
                 self._stream.flush()
 
+    def show_progress(self, text: str) -> None:
+        """Write the line of a metrics record, where there is no bar."""
+        self.show(text)
+
     def start(self, total_steps: int, read_step: Callable[[], int]) -> None:
         """Start to show progress.
 
@@ -159,7 +157,7 @@ class Console:
             total_steps: the step at which the run ends.
             read_step: returns the number of steps so far.
         """
-        self._total_steps, self._last_line_time, self._bar_metrics = total_steps, None, ""
+        self._total_steps, self._bar_metrics = total_steps, ""
 
         def read(speed: float) -> Dict[str, Any]:
             step = read_step()
@@ -170,25 +168,24 @@ class Console:
                 "text": f"{speed:.0f} steps/s  {self._bar_metrics}",
             }
 
-        if self.has_rows:
+        if self.is_terminal:
             self._remove_row = self.add_row(read)
         self._start_time = self._clock()
-        self._last_recorded_time = self._start_time - self._every_secs
+        self._last_line_time = self._start_time - self._every_secs
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
-        """Show a metrics record: in the bar, or as a line if the last line is old enough; record
-        it, in a long run at intervals of a hundredth of its time.
+        """Show a metrics record in the bar; if the last line is old enough, also record it, and
+        show it as a line where there is no bar. In a long run lines come at intervals of a
+        hundredth of its time.
         """
         now, is_last = self._clock(), 0 < self._total_steps <= record["step"]
-        secs = max(self._every_secs, (now - self._start_time) / 100)
-        if is_last or now - self._last_recorded_time >= secs:
-            self._last_recorded_time = now
-            self.record(progress_line(record, self._total_steps))
         self._bar_metrics = _join_metrics(record, MAX_BAR_METRICS)
-        last = self._last_line_time
-        if self.has_lines and (is_last or last is None or now - last >= self._every_secs):
+        secs = max(self._every_secs, (now - self._start_time) / 100)
+        if is_last or now - self._last_line_time >= secs:
             self._last_line_time = now
-            self.show(progress_line(record, self._total_steps))
+            self.record(progress_line(record, self._total_steps))
+            if self.has_lines:
+                self.show_progress(progress_line(record, self._total_steps))
 
     @property
     def has_lines(self) -> bool:

@@ -19,21 +19,7 @@ from .escapes import escape_line
 CONSOLE_LOG = "console.log"
 MAX_BYTES = 64 << 20  # what a plugin prints in each step must not fill the disk
 _MAX_LINE = 10_000  # characters
-_MAX_WAITING = 10_000  # texts before the run has a folder
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
-
-
-class _Formatter(logging.Formatter):
-    """Writes the time before each line of a text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.converter = time.gmtime
-
-    def format(self, record: logging.LogRecord) -> str:
-        now = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
-        lines = record.getMessage().rstrip("\n").split("\n")
-        return "".join(f"{now} {escape_line(line[:_MAX_LINE])}\n" for line in lines)
 
 
 class ConsoleLog(logging.Handler):
@@ -41,10 +27,11 @@ class ConsoleLog(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(_Formatter())
-        self._waiting: List[str] = []
+        formatter = logging.Formatter("%(asctime)s %(message)s\n", "%Y-%m-%dT%H:%M:%SZ")
+        formatter.converter = time.gmtime
+        self.setFormatter(formatter)
+        self._waiting: Optional[List[str]] = []  # texts before it is open
         self._descriptor: Optional[int] = None
-        self._is_open = False
 
     def open(self, folder: str, command: Sequence[str]) -> None:
         """Write the texts so far, and all further ones, to the log of a run's folder.
@@ -53,32 +40,28 @@ class ConsoleLog(logging.Handler):
             folder: its path.
             command: of this session, with which its lines begin.
         """
+        waiting = self._waiting or []
         self.end()
-        self._is_open = True
         with contextlib.suppress(OSError):
             self._descriptor = open_without_links(os.path.join(folder, CONSOLE_LOG), _FLAGS)
-        texts, self._waiting = self._waiting, []
-        text = f"session: {' '.join(map(shlex.quote, command))}"
-        self.write(text)
-        for text in texts:
-            self._append(text)
+        self._waiting = None
+        self.write(f"session: {' '.join(map(shlex.quote, command))}")
+        self._append("".join(waiting))
 
     def write(self, text: str) -> None:
-        """Add a text, whatever somebody did to the loggers of the process."""
-        self.handle(logging.LogRecord("", logging.INFO, "", 0, text, None, None))
+        """Add a text, a record for each line, whatever somebody did to the loggers."""
+        for line in text.rstrip("\n").split("\n"):
+            self.handle(logging.makeLogRecord({"msg": escape_line(line[:_MAX_LINE])}))
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._is_open:
+        if self._waiting is None:
             self._append(self.format(record))
-        elif len(self._waiting) < _MAX_WAITING:
+        else:
             self._waiting.append(self.format(record))
 
     def end(self) -> None:
-        """End the file; later texts wait for the next `open`.
-
-        It is not `close`, which `logging` calls on all handlers where a library configures it.
-        """
-        self._is_open = False
+        """End the file; later texts wait for the next `open`. `logging` calls `close`, not this."""
+        self._waiting = []
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 os.close(self._descriptor)

@@ -47,7 +47,7 @@ class Wait:
             if self._has_ended:
                 return
             console = consoles[-1] if consoles else Console()
-            if console.has_rows:
+            if console.is_terminal:
                 self._remove = console.add_row(self._describe)
             elif self._is_logged and consoles and _waits[0] is self:
                 console.log(self._text)

@@ -43,4 +43,4 @@ from .resolution import (
     variable_name,
 )
 from .text import Field, describe, format_value
-from .values import DATA, FLAG, NOT_SET, OPTION, Config, Origin, Value, read_origins
+from .values import DATA, FLAG, NOT_SET, OPTION, PRESET, Config, Origin, Value, read_origins

@@ -349,13 +349,6 @@ class CoreOptions(Options):
     def _read_auto(cls, value: Any) -> Any:
         return None if value == "auto" else value
 
-    @pydantic.field_validator("profile_steps")
-    @classmethod
-    def _check_steps(cls, value: Any) -> Any:
-        if min(value, default=0) < 0:
-            raise ValueError("steps should be 0 or more")
-        return value
-
     @pydantic.field_validator("best_metric")
     @classmethod
     def _check_direction(cls, value: Optional[str]) -> Optional[str]:

@@ -18,7 +18,6 @@ from typing import (
 )
 
 import pydantic
-from typing_extensions import get_args, get_origin
 
 AUTO = "auto"  # as the name of a preset: the data choose it
 PathForm = Union[bool, str, Sequence[str]]  # see the parameter `path` of `option`
@@ -34,8 +33,6 @@ def option(
     resume_may_change: Optional[bool] = None,
     used_if: Optional[Mapping[str, Any]] = None,
     path: PathForm = False,
-    words: Sequence[str] = (),
-    allow_infinite: bool = False,
     **limits: Any,
 ) -> Any:
     """Declare one option of an `Options` class.
@@ -57,8 +54,6 @@ def option(
             may be a file; "weights" if `@STEP` may follow the path. A relative path in a
             configuration file starts at the folder of the file, and the paths of a run are still
             valid after a move.
-        words: values that are words with a meaning of their own, although `path` is True.
-        allow_infinite: whether a float may be infinite or NaN.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length`, `pattern`.
     """
     extra: Dict[str, Any] = {
@@ -73,8 +68,6 @@ def option(
             for name, values in (used_if or {}).items()
         },
         "path": path if isinstance(path, (bool, str)) else tuple(path),
-        "words": tuple(words),
-        "allow_infinite": allow_infinite,
     }
     return pydantic.Field(default, description=help, json_schema_extra=extra, **limits)
 
@@ -142,32 +135,20 @@ class Options(pydantic.BaseModel):
             reasons.update({name: " and ".join(clauses)} if clauses else {})
         return reasons
 
-    @pydantic.field_validator("*", mode="before")
-    @classmethod
-    def _check_is_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
-        """Refuse true and false for a number, which pydantic would read as 1 and 0."""
-        parts = value if isinstance(value, (list, tuple)) else [value]
-        has_bool = any(isinstance(part, bool) for part in parts)
-        if has_bool and _is_number(cls.model_fields[str(info.field_name)].annotation):
-            raise ValueError("should be a number")
-        return value
-
     @pydantic.field_validator("*")
     @classmethod
     def _check_value(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """Refuse blank text, for example of a variable that a script did not set; integers beyond
         64 bits; and numbers that are not finite.
         """
-        name = str(info.field_name)
-        default = cls.model_fields[name].default
+        default = cls.model_fields[str(info.field_name)].default
         if isinstance(value, str) and isinstance(default, str) and default and not value.strip():
             raise ValueError("should not be empty")
         parts = list(value.values()) if isinstance(value, dict) else value
         for number in parts if isinstance(parts, (list, tuple)) else [parts]:
             if isinstance(number, int) and not -(2**63) <= number < 2**63:
                 raise ValueError("should be less than 2^63 in size")
-            is_infinite = isinstance(number, float) and not math.isfinite(number)
-            if is_infinite and not declared(cls, name).get("allow_infinite", False):
+            if isinstance(number, float) and not math.isfinite(number):
                 raise ValueError("should be a finite number")
         return value
 
@@ -228,10 +209,3 @@ def _format(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return "none" if value is None else str(value)
-
-
-def _is_number(annotation: Any) -> bool:
-    """Whether an annotation is `int`, `float`, or an optional or list of one."""
-    if get_origin(annotation) in (Union, list, tuple):
-        return all(_is_number(a) or a is type(None) for a in get_args(annotation))
-    return annotation in (int, float)

@@ -5,16 +5,15 @@ declares in a way in which they cannot be set or saved.
 from __future__ import annotations
 
 import contextlib
-import enum
 import functools
 import inspect
 import os
 import re
-from typing import Any, Iterable, List, Optional, Tuple, Type
+from typing import Iterable, List, Tuple, Type
 
 import pydantic
 
-from ..errors import UsageError, suggest
+from ..errors import ToolkitError, UsageError, suggest
 from .core import CoreOptions
 from .declaration import Options, conditions
 
@@ -29,7 +28,7 @@ RESERVED_VARIABLES = (
 # in the code of the commands.
 FIXED_FLAGS = frozenset(
     ["plugin", "with", "extensions", "config", "run_dir", "force", "json", "as_json", "verbose"]
-    + ["set", "sets", "print_config", "pause_at", "help"]
+    + ["print_config", "pause_at", "help"]
     + ["allow", "trust", "run_folder", "from", "from_step", "resume", "is_resume"]
     + ["cluster", "task", "channel_port", "join_secs", "peer_secs"]
 )
@@ -63,13 +62,6 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
                     f"{subject} is already an option of {owners[name]}.",
                     hint="Rename it, or set core_defaults to change a core option's default.",
                 )
-            other = name[len("no_") :] if name.startswith("no_") else "no_" + name
-            if other in owners:
-                raise UsageError(
-                    f"{subject} has the flag with which option '{other}' of {owners[other]} is "
-                    "switched off or on.",
-                    hint="Rename it.",
-                )
             owners[name] = f"plugin '{plugin}'"
         bases.append(cls)
     if len(bases) == 1:
@@ -88,46 +80,29 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
     return merged
 
 
-def find_declaration_fault(cls: Type[Options]) -> Optional[Tuple[str, str, str, str]]:
-    """The first option of a class without a default that it can have, or None.
+def check_declarations(cls: Type[Options], plugin: str, place: str) -> None:
+    """Raise ToolkitError for the first option of a class without a default that it can have.
 
-    Returns:
-        Its name, what completes "Option 'x' of plugin 'y'", the way out, and `file:line` of the
-        declaration, or "".
+    Args:
+        cls: the options class of a plugin.
+        plugin: its name.
+        place: its file, for the message if that of the declaration cannot be read.
     """
-    for name, field in cls.model_fields.items():
-        problem, hint = "", "Give it a default that fits."
-        if field.is_required():
-            problem, hint = "has no default", "Declare it with toolkit.option(default, help)."
-        elif not _is_simple(field.default):
-            problem = f"has a default of type {type(field.default).__name__}"
-            hint = "A default is None, a bool, a number, a text, or a list or a dict of these."
-        else:
-            try:
-                cls.model_validate({name: field.default})
-            except pydantic.ValidationError as error:
-                texts = [each["msg"] for each in error.errors() if each["loc"][:1] == (name,)]
-                text = (texts or [""])[0].replace("Input should", "should")
-                problem = f"has the default {field.default!r}, which {text}" if text else ""
-        if problem:
-            return name, problem, hint, _place_of(cls, name)
-    return None
-
-
-def _is_simple(value: Any) -> bool:
-    """Whether a value can be a flag's, and saved as JSON."""
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_simple(item) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(_is_simple(item) for item in value)
-    return isinstance(value, (bool, int, float, str, type(None), enum.Enum))
-
-
-def _place_of(cls: Type[Options], name: str) -> str:
-    """`file:line` of the declaration of an option; "" where the source cannot be read."""
+    try:
+        cls()
+        return
+    except pydantic.ValidationError as error:
+        faults = [each for each in error.errors() if each["loc"]]
+    if not faults:  # of the values together: a person may have to set one
+        return
+    name, text = str(faults[0]["loc"][0]), faults[0]["msg"].replace("Input should", "should")
+    problem = f"has the default {faults[0]['input']!r}, which {text}"
+    hint = "Give it a default that fits."
+    if faults[0]["type"] == "missing":
+        problem, hint = "has no default", "Declare it with toolkit.option(default, help)."
     base = next(base for base in cls.__mro__ if name in getattr(base, "__annotations__", {}))
-    with contextlib.suppress(OSError, TypeError):
+    with contextlib.suppress(OSError, TypeError):  # a source that cannot be read
         lines, first = inspect.getsourcelines(base)
         numbers = [n for n, line in enumerate(lines) if re.match(rf"\s*{name}\s*:", line)]
-        return f"{os.path.abspath(inspect.getsourcefile(base) or '')}:{first + [*numbers, 0][0]}"
-    return ""
+        place = f"{os.path.abspath(inspect.getsourcefile(base) or '')}:{first + [*numbers, 0][0]}"
+    raise ToolkitError(f"Option '{name}' of plugin '{plugin}' {problem} ({place}).", hint=hint)

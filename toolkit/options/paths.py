@@ -36,12 +36,10 @@ def map_paths(options: Type[Options], name: str, value: Any, function: MapPath) 
         value: text, or a list of texts; other values are returned unchanged.
         function: from a path to a path.
     """
-    facts = declared(options, name)
-    form: Any = facts.get("path", False)
-    words: Sequence[str] = facts.get("words", ())
+    form: Any = declared(options, name).get("path", False)
 
     def map_path(text: Any) -> Any:
-        if not isinstance(text, str) or text in ("", *words):
+        if not isinstance(text, str) or not text:
             return text
         if form is True:
             return function(text)

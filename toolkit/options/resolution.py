@@ -7,7 +7,6 @@ the plugin's default for a core option, the default preset, configuration files 
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import os
 from typing import (
@@ -30,7 +29,7 @@ from ..errors import UsageError, suggest
 from .core import CoreOptions
 from .declaration import AUTO, Options, chooses_preset
 from .merging import RESERVED_VARIABLES, PluginOptions, merge
-from .text import from_text
+from .text import format_value, from_text
 from .values import (
     FLAG,
     NOT_SET,
@@ -47,8 +46,6 @@ from .values import (
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
 ENVIRONMENT_PREFIX = "TOOLKIT_"
-_MAX_SENTENCES = 8  # on wrong values
-_OTHER_LENGTH = {"steps": ["epochs"], "epochs": ["steps"]}
 
 
 class Resolved(NamedTuple):
@@ -68,18 +65,6 @@ class Resolved(NamedTuple):
     notes: List[str]
     open_presets: Mapping[str, PluginOptions]
     arguments: Mapping[str, Any]
-
-    @property
-    def open_options(self) -> Dict[str, str]:
-        """The options whose values come from a preset that the data are still to choose, each with
-        the option that names the preset.
-        """
-        presets = [
-            (o, p) for o, (_, cls) in self.open_presets.items() for p in cls.presets.values()
-        ]
-        owners = {name: option for option, preset in presets for name in preset}
-        unset = [n for n, origin in self.origins.items() if origin.kind == PRESET]
-        return {name: owners[name] for name in unset if name in owners}
 
     def choose(self, choices: Mapping[str, Value]) -> Resolved:
         """Return the options of the run where these presets count; see `resolve`."""
@@ -129,24 +114,34 @@ def resolve(
         name: value if isinstance(value, Value) else Value(value, Origin(FLAG, flag_name(name)))
         for name, value in (flags or {}).items()
     }
-    entered = [
-        *(_enter_all(options, cls.core_defaults, Origin(PLUGIN, name)) for name, cls in classes),
+    entered = []
+    for name, cls in classes:
+        entered.append(_enter_all(options, cls.core_defaults, Origin(PLUGIN, name)))
+        names = [cls.preset_option] if cls.presets else []
+        defaults = {each: cls.model_fields[each].default for each in names}
+        entered.append(_enter_all(options, defaults, NOT_SET))
+    entered += [
         *(enter(options, f.as_values(), f.folders, f.origins is not None) for f in files),
         enter(options, variables),
         enter(options, flag_values),
     ]
-    below = _place_presets(options, classes, entered, choices)
+    for option, choice in choices.items():
+        for layer in entered:
+            if option in layer and layer[option].value == AUTO:
+                layer[option] = choice
+    below = _place_presets(options, classes, entered)
     merged: Values = {}
     notes: List[str] = []
     for place, layer in enumerate(entered):
         for preset, named_by in below.get(place, ()):
-            notes += _note_replaced(options, merged, preset, named_by)
+            for name in [n for n in preset if n in merged and merged[n].origin.is_choice]:
+                (value, origin), before = preset[name], merged[name]
+                texts = format_value(value), format_value(before.value)
+                if texts[0] != texts[1]:
+                    text = f"{name} is {texts[0]} by {origin} ({named_by}), no longer {texts[1]}"
+                    notes.append(f"{text} ({before.origin})")
             merged.update(preset)
         merged.update(layer)
-    for option, choice in choices.items():
-        default = Value(options.model_fields[option].default, NOT_SET)
-        if merged.get(option, default).value == AUTO:
-            merged[option] = choice
     notes += _drop_foreign_arguments(options, classes, merged)
     origins = {**dict.fromkeys(options.model_fields, NOT_SET)}
     origins.update((name, value.origin) for name, value in merged.items())
@@ -183,7 +178,6 @@ def _place_presets(
     options: Type[CoreOptions],
     classes: Sequence[PluginOptions],
     layers: Sequence[Values],
-    choices: Mapping[str, Value],
 ) -> Dict[int, List[Tuple[Values, Origin]]]:
     """Return the presets that lie just below a layer, by its position, each with the origin of its
     name. Weaker layers lose what a saved run had from another preset of the class.
@@ -191,21 +185,14 @@ def _place_presets(
     Args:
         options: the class of all options.
         classes: the name and the options class of each plugin.
-        layers: the weakest first; the first ones are the defaults of the plugins.
-        choices: see `resolve`.
+        layers: the weakest first.
     """
     below: Dict[int, List[Tuple[Values, Origin]]] = {}
-    for number, (_, cls) in enumerate(classes):
-        if not cls.presets:
-            continue
-        named = [place for place, layer in enumerate(layers) if cls.preset_option in layer]
-        place = named[-1] if named else number + 1
-        default = Value(cls.model_fields[cls.preset_option].default, NOT_SET)
-        named_by = layers[place].get(cls.preset_option, default)
-        is_open = named_by.value == AUTO
-        chosen = choices.get(cls.preset_option, named_by).value if is_open else named_by.value
-        values = _enter_all(options, preset_values(cls, chosen), Origin(PRESET, str(chosen)))
-        below.setdefault(place, []).append((values, named_by.origin))
+    for cls in (cls for _, cls in classes if cls.presets):
+        place = max(n for n, layer in enumerate(layers) if cls.preset_option in layer)
+        name, origin = layers[place][cls.preset_option]
+        values = _enter_all(options, preset_values(cls, name), Origin(PRESET, str(name)))
+        below.setdefault(place, []).append((values, origin))
         names = {name for preset in cls.presets.values() for name in preset}
         for layer in layers[:place]:
             for name in [n for n in layer if n in names and layer[n].origin.kind == PRESET]:
@@ -222,33 +209,6 @@ def preset_values(cls: Type[Options], name: Any = None) -> Mapping[str, Any]:
     if cls.presets and name == AUTO and AUTO not in cls.presets:
         name = next(iter(cls.presets))
     return cls.presets.get(name, {}) if isinstance(name, str) else {}
-
-
-def _note_replaced(
-    options: Type[CoreOptions], merged: Values, preset: Values, named_by: Origin
-) -> List[str]:
-    """Return a sentence for each choice of a person that a stronger layer's preset replaces."""
-    notes = []
-    for name, (value, origin) in preset.items():
-        for former in [name, *_OTHER_LENGTH.get(name, [])]:
-            before = merged.get(former, Value(None, NOT_SET))
-            if value is None or not before.origin.is_choice or before.value is None:
-                continue
-            if former != name or not _are_equal(options, name, before.value, value):
-                word = "" if former == name else f"{former} "
-                notes.append(
-                    f"{name} is {value} by {origin} ({named_by}), no longer {word}{before.value} "
-                    f"({before.origin})"
-                )
-            break
-    return notes
-
-
-def _are_equal(options: Type[CoreOptions], name: str, value: Any, other: Any) -> bool:
-    """Whether two values of an option, such as 2e-3 as text and 0.002, are the same."""
-    with contextlib.suppress(pydantic.ValidationError):
-        value, other = (getattr(options(**{name: each}), name) for each in (value, other))
-    return str(value) == str(other)
 
 
 def _drop_foreign_arguments(
@@ -298,7 +258,7 @@ def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: b
 
 
 def describe_errors(errors: Sequence[Mapping[str, Any]], origins: Mapping[str, Any]) -> str:
-    """Return a sentence for each error of pydantic, up to a number of different ones."""
+    """Return a sentence for each error of pydantic, a line each."""
     sentences: Dict[str, None] = {}
     for error in errors:
         text = error["msg"].replace("Value error, ", "", 1)
@@ -307,9 +267,7 @@ def describe_errors(errors: Sequence[Mapping[str, Any]], origins: Mapping[str, A
             text = text.replace("Input should be", "should be")
             text = f"Option '{name}' is {value} ({origins.get(name, '?')}): {text}"
         sentences[text[0].upper() + text[1:] + "."] = None
-    shown = list(sentences)[:_MAX_SENTENCES]
-    rest = len(sentences) - len(shown)
-    return "\n".join(shown + [f"{rest} more values are wrong."] * bool(rest))
+    return "\n".join(sentences)
 
 
 # --------------------------------------------------------------------------------------- variables

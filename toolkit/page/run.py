@@ -13,12 +13,11 @@ from ..options import NOT_SET, format_value
 from ..storage.checkpoint_store import REPORTS
 from ..storage.commit_log import NO_HASH, Entry
 from ..storage.jsonl import read_records
-from . import events, judgement
+from . import events
 from .chart import Line, make_chart
 from .curves import Curve, Curves
 from .pictures import Album, list_frames, list_pictures
-from .quantities import describe_test, list_quantities
-from .sections import read_sections
+from .sections import describe_test, list_quantities, read_sections
 from .tables import make_table
 from .values import clean_text, count, fields, format_count, format_number, in_words, items
 
@@ -41,7 +40,7 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     happened.sort(key=lambda event: event.step)
     sections = read_sections(fields(record.test).get("page"))
     place = events.find_place(record)
-    findings = judgement.list_findings(record, place, happened, curves, sections)
+    findings = events.list_findings(record, place, happened, curves, sections)
     worst = next((finding for finding in findings if finding.text), None)
     is_told = worst is not None and worst.text == record.reason
     total = f" of {record.total_steps:,}" if count(record.total_steps) else ""
@@ -53,6 +52,8 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     shown = [(e.step, e.kind, told if e.text == record.reason else e.text) for e in happened[:200]]
     software = {**record.versions, **machine, "sessions": len(sessions), "begun": record.created}
     hooks = ", ".join(map(str, items(record.manifest.get("hooks"))[:50]))
+    last = collections.deque(read_records(record.folder.speed.path), maxlen=1)
+    speed = finite(last[0].get("examples_per_sec")) if last else None
     metrics = [(in_words(name), value) for name, value in list(record.metrics.items())[:200]]
     return {
         "name": record.name,
@@ -64,11 +65,11 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
         "tested": describe_test(record),
         "worst": worst,
         "autopsy": events.read_autopsy(record),
-        "advice": judgement.list_advice(record, findings),
+        "advice": events.list_advice(record, findings),
         "again": again,
         "again_needs": needs,
         "curves": curves,
-        "charts": _draw_curves(curves, judgement.find_best_step(record, curves)),
+        "charts": _draw_curves(curves, count(fields(record.best).get("step"))),
         "sections": sections,
         "metrics": make_table("All metrics of the test", ["metric", "value"], metrics),
         "pictures": pictures,
@@ -77,7 +78,7 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
         "chosen": _list_options(record, True),
         "defaults": _list_options(record, False),
         "data": _describe_data(record),
-        "speed": _describe_speed(record),
+        "speed": f"{format_number(speed)} examples a second" if speed else "",
         "software": {**software, "hooks": hooks, "command": " ".join(record.argv)},
         "head": "" if head == NO_HASH else head,
         "entries": format_count(len(entries), "entry", "entries"),
@@ -106,7 +107,7 @@ def _describe_head(record: RunRecord, machine: Dict[str, Any]) -> str:
     network = network if isinstance(network, str) and network != "auto" else ""
     model = f"{os.path.basename(record.plugin)} {network}".strip()
     size = count(fields(record.manifest.get("model")).get("parameters"))
-    examples, num_classes = sum(record.examples.values()), len(judgement.list_classes(record))
+    examples, num_classes = sum(record.examples.values()), len(events.list_classes(record))
     num_cores, seconds = count(machine.get("cores")), finite(record.seconds)
     parts = [
         (f"{model} ({format_count(size, 'parameter')})" if size else model)
@@ -166,26 +167,12 @@ def _describe_data(record: RunRecord) -> Dict[str, Any]:
     spec = fields(fields(record.manifest.get("data")).get("spec"))
     form = " x ".join(map(str, items(spec.get("shape"))[:8])) + f" {spec.get('dtype') or ''}"
     splits = ", ".join(f"{number:,} {name}" for name, number in record.examples.items())
-    columns, classes = ["class", "training examples"], judgement.list_classes(record)[:200]
+    columns, classes = ["class", "training examples"], events.list_classes(record)[:200]
     return {
         "text": "; ".join(filter(None, [record.data_name, splits, form.strip()])),
         "classes": make_table("Classes", columns, classes, columns[1:]),
         "hashes": {"partition": record.partition, **dict(list(record.data_sha256.items())[:20])},
     }
-
-
-def _describe_speed(record: RunRecord) -> str:
-    """How fast the run was in the end, and what its hooks cost."""
-    last = collections.deque(read_records(record.folder.speed.path), maxlen=1)
-    speed = finite(last[0].get("examples_per_sec")) if last else None
-    costs = fields(record.manifest.get("hook_ms"))
-    times = {in_words(name): finite(costs[name]) or 0.0 for name in list(costs)[:100]}
-    steps = times.pop("bare steps", 0.0) + times.pop("steps with hooks", 0.0)
-    texts = [f"{format_number(speed)} examples a second"] if speed else []
-    if steps and times:
-        share = sum(times.values()) / (steps + sum(times.values()))
-        texts.append(f"{share:.1%} of the time for hooks, most for {max(times, key=times.get)}")  # type: ignore
-    return ", ".join(texts)
 
 
 def _add_pictures(

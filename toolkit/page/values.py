@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
+from ..display import numbers
 from ..display.escapes import escape_controls
 
 
@@ -37,24 +38,21 @@ def fields(value: Any) -> Dict[str, Any]:
 
 
 def format_number(value: float) -> str:
-    """A number as a person reads it: a whole one with commas, another with about four digits."""
-    if float(value).is_integer() and abs(value) < 1e9 or 1e3 <= abs(value) < 1e5:
-        return f"{value:,.0f}"
-    if 1e-3 <= abs(value) < 1e3:
-        return f"{value:,.4g}" if abs(value) >= 1 else f"{value:.4f}"
-    return f"{value:.3g}"
+    """A number as a person reads it: a whole one with commas, another as the console has it."""
+    is_whole = float(value).is_integer() and abs(value) < 1e9
+    return f"{value:,.0f}" if is_whole else numbers.format_number(value)
 
 
-def format_alike(numbers: Sequence[Optional[float]]) -> List[str]:
+def format_alike(values: Sequence[Optional[float]]) -> List[str]:
     """The numbers of a column with equally many decimals; a dash for None."""
-    known = [number for number in numbers if number is not None]
+    known = [number for number in values if number is not None]
     largest = max(map(abs, known), default=0.0)
     decimals = 4 if largest < 10 else 3 if largest < 100 else 2
-    # Whole numbers have none; but the float 1 may be a share.
+    # Whole values have none; but the float 1 may be a share.
     is_whole = all(float(n).is_integer() and (largest != 1 or type(n) is int) for n in known)
     is_plain = 1e-3 <= largest < 1e4 and not is_whole
     texts = [f"{n:.{decimals}f}" if is_plain else format_number(n) for n in known]
-    return ["–" if number is None else texts.pop(0) for number in numbers]
+    return ["–" if number is None else texts.pop(0) for number in values]
 
 
 def format_count(number: int, noun: str, plural: str = "") -> str:

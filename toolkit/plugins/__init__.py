@@ -32,7 +32,6 @@ from .trust import (
     UntrustedCode,
     choose,
     is_everything_trusted,
-    is_same,
     separate_command,
     trust_everything,
 )

@@ -197,7 +197,7 @@ class Plugins:
     def options(self) -> List[Tuple[str, Type[Options]]]:
         """(plugin name, options class) of each plugin that has options, the model plugin first."""
         from ..options import Options
-        from ..options.merging import find_declaration_fault
+        from ..options.merging import check_declarations
 
         def check(value: Any) -> Optional[Problem]:
             if inspect.isclass(value) and issubclass(value, Options):
@@ -208,15 +208,10 @@ class Plugins:
         classes = []
         functions = sorted(self.hook_functions("options"), key=lambda f: self.all.index(f.plugin))
         for function in functions:
-            name = function.plugin.name
+            plugin = function.plugin
             for cls in self._call([function], "options", check, {})[0]:
-                fault = find_declaration_fault(cls)
-                if fault is not None:
-                    option, problem, hint, place = fault
-                    place = place or function.plugin.file
-                    text = f"Option '{option}' of plugin '{name}' {problem} ({place})."
-                    raise ToolkitError(text, hint=hint)
-                classes.append((name, cls))
+                check_declarations(cls, plugin.name, plugin.file)
+                classes.append((plugin.name, cls))
         return classes
 
     def owner(self, value: Any) -> str:

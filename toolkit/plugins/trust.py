@@ -68,11 +68,6 @@ def choose(reference: str) -> None:
     _choice.references.add(_identity(reference))
 
 
-def is_same(reference: str, other: str) -> bool:
-    """Whether two references are of the same plugin."""
-    return _identity(reference) == _identity(other)
-
-
 def _identity(reference: str) -> str:
     """What two references of the same plugin have in common.
 

@@ -7,7 +7,6 @@ import os
 import shlex
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from ..config import json_values
 from ..errors import ToolkitError
 from ..options import FLAG, Config, Origin, Resolved, Value, flag_name, map_paths, resolve
 from ..plugins import Plugins, choose
@@ -23,7 +22,7 @@ _OWN_VARIABLES = ("TOOLKIT_VERBOSE", "TOOLKIT_CACHE", "TOOLKIT_MIRRORS")
 
 def shared_options(resolved: Resolved) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
     """Return what a command says of the options of all trials; see `Definition`."""
-    values, cls = json_values(resolved.options), type(resolved.options)
+    values, cls = resolved.options.model_dump(mode="json"), type(resolved.options)
     chosen = {
         name: origin
         for name, origin in resolved.origins.items()
@@ -122,10 +121,12 @@ def _run_words(study: Study, trial: Trial) -> List[str]:
     flags.update(seed=trial.seed, steps=length, evaluate_steps=interval)
     if definition.threads:  # sums in another number of threads have other last bits
         flags.update(dict.fromkeys(THREADS, definition.threads))
-    for name, text in ((name, value_text(value)) for name, value in flags.items()):
-        # --set where a value may be a switch or look like a flag.
-        is_plain = text.lower() not in ("true", "false") and not text.startswith("-")
-        words += [flag_name(name), text] if is_plain else ["--set", f"{name}={text}"]
+    for name, value in flags.items():
+        flag, text = flag_name(name), value_text(value)
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        else:  # a value may look like a flag
+            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
     return words
 
 

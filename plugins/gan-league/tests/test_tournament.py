@@ -32,9 +32,9 @@ def test_a_plugin_may_have_flags_and_its_path_spaces():
     words = ["--plugin", "./my plugins/a.py", "--with", "image-scores"]
     rival = Rival("a", "--plugin './my plugins/a.py'", words)
     assert parse_plugin("./my plugins/a.py") == rival
-    other = parse_plugin("vae --code 8 --set 'hidden=3,4'")
-    assert other.words[-4:] == ["--code", "8", "--set", "hidden=3,4"]
-    assert other.folder == "vae-code-8-set-hidden=3-4"
+    other = parse_plugin("vae --code 8 --hidden '3,4'")
+    assert other.words[-4:] == ["--code", "8", "--hidden", "3,4"]
+    assert other.folder == "vae-code-8-hidden-3-4"
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,9 @@ def list_(as_json: bool) -> None:
 
     Only the metadata of packages is read; no plugin is imported.
     """
-    from ...plugins import list_plugins
-    from ..app import list_entries
+    from ...plugins import list_commands, list_plugins
 
-    entries = list_plugins() + list_entries()
+    entries = list_plugins() + list_commands()
     if as_json:
         return print_json([dict(entry._asdict()) for entry in entries])
     rows = []

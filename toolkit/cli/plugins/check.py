@@ -12,7 +12,7 @@ import click
 from ...cli_options import json_option, optional_output, print_json, trust_option, verbose_option
 from ...errors import CheckFailed, UsageError
 from ..plugin_command import PluginCommand, Words
-from ..plugin_options import NO_SELECTION, Selection, load_selection, option_values, resolve
+from ..plugin_options import NO_SELECTION, Selection, load_selection, resolve
 from .show import TINY_MODEL, find_kind, split_references
 
 
@@ -36,7 +36,6 @@ def _select(words: Words) -> Selection:
 @click.command(cls=PluginCommand, select=_select)
 @click.argument("name")
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
-@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")
 @click.option("-k", "words", multiple=True, metavar="WORD", help="Only contracts named with it.")
 @click.option("-x", "--exitfirst", "is_short", is_flag=True, help="End at the first broken one.")
 @trust_option
@@ -47,7 +46,6 @@ def check(
     ctx: click.Context,
     name: str,
     extensions: Sequence[str],
-    sets: Sequence[str],
     words: Sequence[str],
     is_short: bool,
     as_json: bool,
@@ -61,8 +59,7 @@ def check(
     """
     from ...testing import Subject, contracts
 
-    values = option_values(flags, sets)
-    resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
+    resolve(ctx.obj, flags, use_environment=False)  # refuses wrong values
     chosen = [c for c in contracts.ALL if not words or any(word in c.name for word in words)]
     if not chosen:
         raise UsageError(
@@ -79,7 +76,8 @@ def check(
         elif sys.stderr.isatty():
             sys.stderr.write(line)
 
-    start, texts = time.perf_counter(), {name: each.value for name, each in values.items()}
+    texts = {name: text for name, text in flags.items() if text is not None}
+    start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="toolkit-check-") as folder, Subject(
         ctx.obj.plugin, folder, ctx.obj.extensions, **texts
     ) as subject:

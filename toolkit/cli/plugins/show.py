@@ -28,7 +28,6 @@ from ..plugin_options import (
     Selection,
     load_selection,
     option_flags,
-    option_values,
     resolve,
 )
 
@@ -82,9 +81,6 @@ def _select(words: Words) -> Selection:
 )
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="Options to build it with."
-)
 @trust_option
 @json_option
 @verbose_option
@@ -95,7 +91,6 @@ def show(
     summary: bool,
     extensions: Sequence[str],
     config: Sequence[str],
-    sets: Sequence[str],
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -108,7 +103,7 @@ def show(
     if summary and facts["kind"] != "command":
         from ...training.setup import summarize_model
 
-        resolved = resolve(ctx.obj, option_values(flags, sets), use_environment=False)
+        resolved = resolve(ctx.obj, flags, use_environment=False)
         # The variables in the order in which the model creates them, and its sizes.
         facts.update(summarize_model(ctx.obj.plugins, resolved))
     if as_json:
