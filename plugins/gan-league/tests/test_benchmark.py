@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import types
@@ -157,17 +156,6 @@ def test_a_round_that_fails_leaves_no_older_result_for_the_page(league, monkeypa
     for exists in (True, False):
         league.run_round(parse(league), *ROUND)
         assert os.path.exists("league/d/2-minutes.json") == exists
-
-
-def test_an_interrupted_league_waits_for_its_tournament_which_saves_its_steps(league, monkeypatch):
-    code = "import os, signal, time; os.kill(os.getppid(), 2); time.sleep(1); os._exit(130)"
-    run, handler = subprocess.run, signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = [sys.executable, "-S", "-c", code]
-    monkeypatch.setattr(league.subprocess, "run", lambda _, **more: run(command, **more))
-    with pytest.raises(SystemExit) as end:  # and no KeyboardInterrupt, which kills what it runs
-        league.run_round(parse(league), *ROUND)
-    assert end.value.code == 130
-    assert signal.signal(signal.SIGINT, handler) == signal.default_int_handler
 
 
 # ------------------------------------------------------------------------------------ the protocol
