@@ -67,14 +67,9 @@ DATA_SETS = (
 
 def select_data(arguments: argparse.Namespace) -> List[DataSet]:
     """Return the data sets that are named; if none is, those whose files are given."""
-    is_given = {each: not each.source or getattr(arguments, each.source) for each in DATA_SETS}
-    if not arguments.data_sets:
-        return [each for each in DATA_SETS if is_given[each]]
-    selection = [each for each in DATA_SETS if each.name in arguments.data_sets]
-    for each in selection:
-        if not is_given[each]:
-            raise SystemExit(f"--data-sets names '{each.name}', whose files need --{each.source}.")
-    return selection
+    if arguments.data_sets:
+        return [each for each in DATA_SETS if each.name in arguments.data_sets]
+    return [each for each in DATA_SETS if not each.source or getattr(arguments, each.source)]
 
 
 def prepare(data: DataSet, arguments: argparse.Namespace) -> List[str]:

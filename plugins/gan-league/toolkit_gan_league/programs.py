@@ -263,7 +263,7 @@ def _find_failure(ending: Mapping[str, Any], path: str, task: Task) -> str:
     """Return why a run has no images that could be scored; "" if it has them."""
     if ending["stopped"]:
         secs = f"{ending['cpu_secs']:.0f} CPU seconds"
-        late = f" by the clock in {CLOCK} times as long" * (ending["stopped"] == "clock")
+        late = f", {CLOCK} times its limit by the clock" * (ending["stopped"] == "clock")
         return f"it was killed after {secs}{late}; its budget is {task.cpu_secs:g}"
     if ending["code"]:
         line = _last_line(os.path.join(path, "log.txt"))
