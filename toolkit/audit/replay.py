@@ -18,7 +18,7 @@ from ..errors import (
     UsageError,
     is_verbose,
 )
-from ..options import Config, find_path, join_step, resolve, split_step
+from ..options import Config, find_path, join_step, resolve, result_options, split_step
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader
 from ..storage.commit_log import Checkpoint, Entry, current_sessions, fold
@@ -29,7 +29,7 @@ from ..storage.run_folder import RunFolder, driver_of
 from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import SOURCES
 from ..training.initial_weights import open_initial_weights, read_parents
-from .checks import count_noun, join_steps
+from .checks import count_noun, declared_options, join_steps
 from .processes import LastWords, count_processes, train
 
 REPRODUCIBILITY_HINT = (
@@ -93,10 +93,13 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
     segment = [session for session in sessions if session["from"] <= first][-1:]
     segment += [session for session in sessions if first < session["from"] < end.step]
     for before, after in zip(segment, segment[1:]):
+        options = declared_options(session_config(folder, after))
+        without_effect = set(options.model_fields) - result_options(options)
         changes = find_session_changes(before, after)
         changes += [
             f"{name} was {old}, then {new}"
             for name, old, new in find_changed_options(before, after, *_OTHERWISE_COMPARED)
+            if name not in without_effect
         ]
         if before.get("compiled") != after.get("compiled"):
             changes.append("only one of the two compiled its steps")

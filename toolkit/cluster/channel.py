@@ -161,7 +161,11 @@ class Channel:
         return {task: peer.hello or {} for task, peer in self._peers.items()}
 
     def _wait_for_start(self, is_over: Callable[[], bool]) -> bool:
-        """Wait for a condition or the end of the job, and say for whom; False if time is over."""
+        """Wait for a condition or the end of the job. Returns False at the end of the time.
+
+        From time to time it is logged for whom this process waits, first with where the cluster is
+        defined. One that is connected to the chief leaves the end of the time to it.
+        """
         start = self._clock.now()
         deadline, notice = start + self._cluster.settings.join_secs, start + _FIRST_NOTICE_SECS
         source = f"; the cluster is from {self._cluster.source}" if self._cluster.source else ""

@@ -19,7 +19,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Set, Tup
 
 import click
 
-from toolkit import InterruptedRun, ToolkitError, UsageError, atomic_write
+from toolkit import InterruptedRun, RetryError, ToolkitError, UsageError, atomic_write
 
 from .rivals import BUDGETS, TOURNAMENT_FLAGS, Rival, parse_plugin, parse_presets, parse_program
 
@@ -242,7 +242,8 @@ def _time(words: Sequence[str], secs: float) -> Tuple[int, float]:
         if ending.returncode:
             text = ending.stdout.rpartition("Error: ")[2].strip() or "nothing was written."
             message = f"Its timing ended with exit code {ending.returncode}: {text.splitlines()[0]}"
-            raise ToolkitError(message, hint=" ".join(text.splitlines()[1:]))
+            kind = RetryError if ending.returncode == RetryError.exit_code else ToolkitError
+            raise kind(message, hint=" ".join(text.splitlines()[1:]))
         with open(os.path.join(run, "manifest.json"), encoding="utf-8") as file:
             steps = json.load(file)["step"]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
