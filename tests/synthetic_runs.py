@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from toolkit.files import write_json
 from toolkit.storage.commit_log import CommitLog
@@ -52,6 +52,7 @@ def write_run(
     test: Optional[Mapping[str, Any]] = None,
     records: Iterable[Mapping[str, Any]] = (),
     manifest: Optional[Mapping[str, Any]] = None,
+    evaluations: Sequence[Mapping[str, Any]] = (),
     **options: Any,
 ) -> str:
     """Write config.json and the commit log of a run, from its beginning to its end; return the path
@@ -65,6 +66,7 @@ def write_run(
         test: further values of the test's result.
         records: of metrics.jsonl.
         manifest: further values of its state, by which entry has them.
+        evaluations: the entries of evaluations; the default is one with values of `manifest`.
         options: that differ from the defaults of `options_of`.
     """
     os.makedirs(path, exist_ok=True)
@@ -118,7 +120,8 @@ def write_run(
             more = {"kept": [], "tensors": tensors, "files": {}, "metrics": digest}
             log.add("commit", step=step, time=1.7e9 + step, **more)
     best, validation = contents.pop("best"), contents.pop("validation", None)
-    log.add("evaluated", best=best, validation=validation)
+    for evaluated in evaluations or [{"best": best, "validation": validation}]:
+        log.add("evaluated", **evaluated)
     log.add("end", **contents)
     return path
 

@@ -51,13 +51,12 @@ def test_a_list_of_nodes_is_expanded(text, names):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", ",", "n1,", "n1,,n2", "n[1", "n1]", "n[]", "n[1-]", "n[-1]", "n[a-b]", "n[2-1]"),
-        *("n[1-2,[3]]", "n[[1]]", "n[1-2]]", " n1", "n 1", "n/1", "n[1-10001]", "n\n1", "n\0"),
-        *("n[0-999][0-999]", "n[0-999][0-999][0-999][0-999]", "n[1-999999999999]", "bgl[000x111]"),
+        *("", ",", "n1,", "n1,,n2", "n[1", "n1]", "n[]", "n[1-]", "n[-1]", "n[a-b]", "n[[1]]"),
+        *(" n1", "n 1", "n/1", "n\n1", "n\0", "bgl[000x111]"),
     ],
 )
 def test_another_text_is_no_list_of_nodes(text):
-    with pytest.raises(UsageError, match="^SLURM_STEP_NODELIST is .* no list of at most 10000"):
+    with pytest.raises(UsageError, match="^SLURM_STEP_NODELIST is .* no list of nodes"):
         expand_nodes(text)
 
 
@@ -68,7 +67,7 @@ def test_the_numbers_of_tasks_are_expanded(text, sizes):
     assert expand_sizes(text) == sizes
 
 
-@pytest.mark.parametrize("text", ["", "2(x", "x2", "2(x2", "-1", "2,,1", "1.5", "1(x999999)", "²"])
+@pytest.mark.parametrize("text", ["", "2(x", "x2", "2(x2", "-1", "2,,1", "1.5", "²"])
 def test_another_text_is_no_list_of_numbers(text):
     with pytest.raises(UsageError, match="^SLURM_STEP_TASKS_PER_NODE is .* no list of numbers"):
         expand_sizes(text)

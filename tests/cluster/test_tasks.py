@@ -99,7 +99,6 @@ def test_addresses_may_be_names_and_numbers_of_both_protocols():
     "text, message",
     [
         ("{'cluster': {}}", "TF_CONFIG is not valid JSON: Expecting property name enclosed in"),
-        ("[" * 100000, "TF_CONFIG is not valid JSON: it is too large or too deep."),
         ("[]", "TF_CONFIG is [], which is no JSON object."),
         (config({"worker": [float("nan")]}, WORKER), "TF_CONFIG: cluster: worker[0] is NaN, which"),
         ('{"clusters": {}}', "TF_CONFIG has no 'cluster', but \"clusters\"."),
@@ -131,11 +130,11 @@ def test_addresses_may_be_names_and_numbers_of_both_protocols():
         (config(PAIR, {"type": "chief"}), "TF_CONFIG: task is a chief, but the cluster has no"),
         (
             config(PAIR, {"type": "worker"}),
-            "TF_CONFIG: task is a worker without an index, but the cluster has 2 of them.",
+            "TF_CONFIG: task is a worker without an index, and the cluster has 2 of them.",
         ),
         (
             config(PAIR, {"type": "worker", "index": 2}),
-            "TF_CONFIG: task is worker 2, but the last worker of the cluster is worker 1.",
+            "TF_CONFIG: task is worker 2, and the cluster has 2 of them.",
         ),
         *(
             (
@@ -158,7 +157,7 @@ def test_a_wrong_tf_config_is_one_sentence(text, message):
     [
         (config({"workers": ["a:1"]}, WORKER), "Did you mean 'worker'?"),
         (config(PAIR, {"type": "ps"}), "The jobs of the cluster: worker."),
-        (config(PAIR, {"type": "worker"}), "Add the index of this process, 0 to 1."),
+        (config(PAIR, {"type": "worker"}), "Write the index of this process, 0 to 1."),
         (config(task=WORKER), "or unset TF_CONFIG to train alone."),
     ],
 )
@@ -199,7 +198,7 @@ def test_a_cluster_may_be_in_a_file(tmp_path):
     "contents, message",
     [
         (b"\xff", " cannot be read: 'utf-8' codec can't decode byte 0xff in position 0"),
-        (b"", " is not valid JSON: Expecting value at character 1."),
+        (b"", " is not valid JSON: Expecting value: line 1"),
         (b'{"worker": ["a"]}', ': worker[0] is "a", which is no address.'),
     ],
 )

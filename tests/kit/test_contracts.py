@@ -54,7 +54,7 @@ FAULTS = {
     "OtherExamples": {"metrics-are-the-means-of-their-examples": "'accuracy' has no interval"},
     "NoDirection": {"metrics-have-directions": "for the metric accuracy, so it cannot"},
     "CountsPredictions": {"using-a-model-changes-no-variable": "A prediction changes linear/b."},
-    "UnseededWeights": {"initial-weights-ignore-other-ops": "linear/w differ where an"},
+    "UnseededWeights": {"initial-weights-ignore-other-ops": "linear/w differ at the start"},
 }
 
 

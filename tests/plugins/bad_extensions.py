@@ -32,14 +32,6 @@ Error: The wrapper of hook 'call' of extension 'bad' returned a tensor float32 [
 dict of tensors ({here}).
 Return {name: tensor}, with a name for each output.
 
-# former kind of wrapper (exit code 2)
-@hookimpl(hookwrapper=True)  # here
-def loss():
-    outcome = yield
-    outcome.force_result(None)
-Error: Hook 'loss' of extension 'bad' ({here}) is a wrapper of pluggy's former kind.
-Mark it @toolkit.hookimpl(wrapper=True): 'result = yield', then 'return result'.
-
 # late change of gradients
 @hookimpl(wrapper=True)
 def optimize(run):

@@ -32,20 +32,34 @@ def train(study: Study, trial: Trial) -> None:
     path = study.path(trial)
     digit = int(hashlib.md5(f"{trial.configuration.number}/{trial.seed}".encode()).hexdigest(), 16)
     status = {0: DIVERGED, 1: FAILED}.get(digit % 10, "")
-    write_notes(path, Result(status, "It did not work." if status else "", 1.0, 1.0))
+    write_notes(path, Result(status, "It did not work." if status else "", 1.0))
     if status:
         return
-    records = []
+    values = {}
     for rung in range(trial.rung + 1):
         step = study.definition.pause_step(trial.configuration.length, rung)
-        value = value_of(trial._replace(rung=rung))
-        records.append({"step": step, "kind": "eval", "split": "validation", "accuracy": value})
+        values[step] = value_of(trial._replace(rung=rung))
     is_last = trial.rung == len(study.definition.rungs) - 1
     manifest = {"status": "finished" if is_last else "stopped"}
-    for name in ("metrics.jsonl", "commits.jsonl"):
-        if os.path.exists(os.path.join(path, name)):
-            os.remove(os.path.join(path, name))
-    write_run(path, [Session(0, {step: "a" * 64})], records=records, manifest=manifest)
+    if os.path.exists(os.path.join(path, "commits.jsonl")):
+        os.remove(os.path.join(path, "commits.jsonl"))
+    evaluations = make_evaluations(values)
+    write_run(path, [Session(0, {step: "a" * 64})], manifest=manifest, evaluations=evaluations)
+
+
+def make_evaluations(values, has_best: bool = False, level: float = 0.95) -> List[dict]:
+    """The entries of evaluations by step, each with an interval of +- 0.1."""
+    entries, best = [], None
+    for step, value in values.items():
+        ends = (value or 0) - 0.1, (value or 0) + 0.1
+        interval = dict(zip(("low", "high", "level", "method"), (*ends, level, "Wilson")))
+        last = {"step": step, "metrics": {"accuracy": value}, "intervals": {"accuracy": interval}}
+        if has_best and (best is None or value > best["metrics"]["accuracy"]):
+            best = last
+        record = {"step": best["step"]} if best else None
+        validation = {"last": last, "best": best}
+        entries.append({"step": step, "best": record, "validation": validation})
+    return entries
 
 
 def open_study(definition: Definition, folder) -> Study:

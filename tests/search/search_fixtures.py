@@ -39,7 +39,7 @@ def small_definition(**values: Any) -> Definition:
 def row(number: int, status: str, step: int = 64, **values: Any) -> Row:
     """A row of a table; `values` replace its fields."""
     paths = [f"trials/{number:04d}-s1"]
-    fields = Row(number, {}, status, "", 0.5, None, None, "", 1, 0, step, 1.0, 1.0, paths)
+    fields = Row(number, {}, status, "", 0.5, None, None, "", 1, 0, step, 1.0, paths)
     return fields._replace(**values)
 
 

@@ -3,7 +3,6 @@
 import json
 
 import fake_trials
-import pytest
 from fake_trials import open_study, train_next, undisturbed_rows
 from search_fixtures import row, small_definition
 
@@ -41,24 +40,9 @@ def test_a_line_says_how_many_trials_have_come_to_which_rung(tmp_path, capsys):
     assert starts == ["rung 1/2  trial 1/2", "rung 1/2  trial 2/2", "rung 2/2  trial 1/1"]
 
 
-@pytest.mark.parametrize(
-    "band, text",
-    [
-        ((0.73, 0.7, 0.76, None, 1), "accuracy 0.7300 [0.7000, 0.7600]"),
-        ((0.73, None, None, None, 1), "accuracy 0.7300"),
-        (
-            (0.732, 0.726, 0.738, 0.0085, 2),
-            "accuracy 0.7320 (sd 0.0085, 0.7260 to 0.7380, 2 seeds)",
-        ),
-    ],
-)
-def test_brackets_are_for_intervals_alone(band, text):
-    test = {"accuracy": dict(zip(("value", "low", "high", "deviation", "seeds"), band))}
-    table = {
-        "rows": [row(0, "finished")._asdict()],
-        "best": 0,
-        "test": test,
-        "again": "toolkit run",
-    }
-    table.update(intervals="", verdict="")
-    assert f"test     {text}" in format_outcome(small_definition(space=()), table)
+def test_of_several_seeds_the_best_has_their_deviation_and_no_brackets():
+    band = {"value": 0.732, "low": 0.726, "high": 0.738, "deviation": 0.0085, "seeds": 2}
+    table = {"rows": [row(0, "finished")._asdict()], "best": 0, "test": {"accuracy": band}}
+    table.update(again="toolkit run", intervals="", verdict="")
+    lines = format_outcome(small_definition(space=()), table)
+    assert "test     accuracy 0.7320 (sd 0.0085, 0.7260 to 0.7380, 2 seeds)" in lines

@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from fake_trials import open_study
+from fake_trials import make_evaluations, open_study
 from search_fixtures import small_definition
 from synthetic_runs import Session, write_run
 
@@ -153,29 +153,14 @@ def test_a_refusal_because_another_process_trains_the_run_is_no_failure(train, m
     assert (result.reason, len(processes.words)) == ("No such data.", 2)
 
 
-def evaluation(step, low, high, level=0.95):
-    interval = {"low": low, "high": high, "level": level, "method": "Wilson"}
-    return {"step": step, "examples": 9, "metrics": {}, "intervals": {"accuracy": interval}}
-
-
 @pytest.fixture
 def read(tmp_path):
-    def call(evaluations, best=0, noise=0.0, rung=1, validation=None, moment="best"):
+    def call(evaluations, has_best=False, rung=1, moment="best", level=0.95):
         """The result at a rung, of 30 and 90 steps, of a finished run with values at some steps."""
         study = small_definition(rungs=(1 / 3, 1.0), reduction=3, moment=moment)
-        manifest = {"validation": validation, "best": None}
-        if best:
-            manifest["best"] = {"step": best, "metric": "accuracy", "direction": "max", "value": 1}
-        records = [
-            {"step": step, "kind": "eval", "split": "validation", "accuracy": value}
-            for step, value in evaluations.items()
-        ]
-        write_run(
-            str(tmp_path / "trials" / "0007-s2"),
-            [Session(0, {30: "a" * 64, 90: "b" * 64})],
-            records=[dict(each, accuracy_noise=noise) for each in records],
-            manifest=manifest,
-        )
+        path = str(tmp_path / "trials" / "0007-s2")
+        entries = make_evaluations(evaluations, has_best, level)
+        write_run(path, [Session(0, {30: "a" * 64, 90: "b" * 64})], evaluations=entries)
         return read_result(open_study(study, tmp_path), TRIAL._replace(rung=rung))
 
     return call
@@ -185,26 +170,21 @@ VALUES_BY_STEP = {15: 0.7, 30: 0.6, 60: 0.8, 90: 0.75}
 
 
 @pytest.mark.parametrize(
-    "moment, best, rung, expected",
+    "moment, has_best, rung, expected",
     [
-        ("last", 60, 1, ("finished", 90, 0.75)),
-        ("best", 60, 1, ("finished", 90, 0.8)),  # of the checkpoint that is tested
-        ("best", 0, 1, ("finished", 90, 0.75)),  # the run has none
-        ("last", 60, 0, ("paused", 30, 0.6)),  # not the 0.75 with which the run ended
-        ("best", 60, 0, ("paused", 30, 0.7)),  # which was the best until then
-        ("best", 15, 0, ("paused", 30, 0.7)),
+        ("last", True, 1, ("finished", 90, 0.75)),
+        ("best", True, 1, ("finished", 90, 0.8)),  # of the checkpoint that is tested
+        ("best", False, 1, ("finished", 90, 0.75)),  # the run has none
+        ("last", True, 0, ("paused", 30, 0.6)),  # not the 0.75 with which the run ended
+        ("best", True, 0, ("paused", 30, 0.7)),  # which was the best until then
     ],
 )
 def test_the_value_of_a_run_is_that_of_the_checkpoint_which_counted_at_the_rung(
-    read, moment, best, rung, expected
+    read, moment, has_best, rung, expected
 ):
-    result = read(VALUES_BY_STEP, best, rung=rung, moment=moment)
+    result = read(VALUES_BY_STEP, has_best, rung, moment)
     assert (result.status, result.step, result.value) == expected
-
-
-@pytest.mark.parametrize("value, expected", [(0.66, 0.66), (0.64, 0.7)])
-def test_of_a_metric_with_noise_the_newest_within_it_counts_at_a_rung(read, value, expected):
-    assert read({15: 0.7, 30: value, 90: 0.9}, best=90, noise=0.05, rung=0).value == expected
+    assert (result.low, result.high) == pytest.approx((result.value - 0.1, result.value + 0.1))
 
 
 @pytest.mark.parametrize("evaluations, place", [({30: 0.5, 90: None}, " at step 90"), ({}, "")])
@@ -214,17 +194,5 @@ def test_a_run_without_a_finite_value_has_failed(read, evaluations, place):
     assert result.reason == f"accuracy of the validation split is not finite{place}."
 
 
-@pytest.mark.parametrize(
-    "evaluations, best, ends",
-    [
-        ({"last": evaluation(90, 0.5, 0.7), "best": evaluation(60, 0.6, 0.9)}, 0, (0.5, 0.7)),
-        ({"last": evaluation(90, 0.5, 0.7), "best": evaluation(60, 0.6, 0.9)}, 60, (0.6, 0.9)),
-        ({"last": evaluation(90, 0.5, 0.7), "best": None}, 60, (None, None)),
-        ({"last": evaluation(90, 0.5, 0.7, 0.9), "best": None}, 0, (None, None)),
-        ({"last": evaluation(90, None, "x"), "best": None}, 0, (None, None)),
-        (None, 0, (None, None)),
-    ],
-)
-def test_the_interval_is_that_of_the_evaluation_that_counts(read, evaluations, best, ends):
-    result = read(VALUES_BY_STEP, best, validation=evaluations)
-    assert (result.low, result.high) == ends
+def test_an_interval_at_another_level_is_none_of_the_table(read):
+    assert read(VALUES_BY_STEP, level=0.9).low is None

@@ -7,6 +7,7 @@ import shutil
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from .. import config as configuration
+from ..comparison.differences import find_changed_options
 from ..display.waits import waiting
 from ..errors import (
     CheckFailed,
@@ -17,7 +18,6 @@ from ..errors import (
     UsageError,
     is_verbose,
 )
-from ..option_changes import find_differences
 from ..options import Config, find_path, join_step, resolve, result_options, split_step
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader
@@ -36,6 +36,8 @@ REPRODUCIBILITY_HINT = (
     "A step may depend only on the seed, the step and the variables: draw with run.uniform, "
     "run.normal or run.dropout, and keep no state in Python from step to step."
 )
+# Options that a replay sets itself, or that are compared by hashes.
+_OTHERWISE_COMPARED = ("with", "init_from", "max_secs", "xla", "intra_op_threads")
 
 
 class Segment(NamedTuple):
@@ -86,14 +88,19 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
 
 
 def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, Any]]:
-    """The sessions that trained the steps from `first` to a commit. Raises UsageError if they
-    differ in something that affects the result.
-    """
+    """The sessions that trained these steps. Raises UsageError if their results differ."""
     sessions = current_sessions(folder.commits.entries()[: end.number])
     segment = [session for session in sessions if session["from"] <= first][-1:]
     segment += [session for session in sessions if first < session["from"] < end.step]
     for before, after in zip(segment, segment[1:]):
-        changes = find_session_changes(before, after) + _compare_options(folder, before, after)
+        options = declared_options(session_config(folder, after))
+        without_effect = set(options.model_fields) - result_options(options)
+        changes = find_session_changes(before, after)
+        changes += [
+            f"{name} was {old}, then {new}"
+            for name, old, new in find_changed_options(before, after, *_OTHERWISE_COMPARED)
+            if name not in without_effect
+        ]
         if before.get("compiled") != after.get("compiled"):
             changes.append("only one of the two compiled its steps")
         if changes:
@@ -102,20 +109,6 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
                 hint=f"Choose a segment that does not contain step {after['from']}.",
             )
     return segment
-
-
-def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
-    """The options that affect the result and differ between two sessions, a clause each."""
-    old, new = before.get("options"), after.get("options")
-    if old == new or not (old and new):
-        return []
-    configs = [session_config(folder, session) for session in (before, after)]
-    options = declared_options(configs[1])
-    without_effect = set(options.model_fields) - result_options(options)
-    without_effect |= {"data", "plugin", "with", "init_from"}  # they are compared by their hashes
-    old, new = (config.values for config in configs)
-    names = set(find_differences(options, *configs)).intersection(old, new) - without_effect
-    return [f"{name} was {old[name]}, then {new[name]}" for name in sorted(names)]
 
 
 def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:

@@ -81,7 +81,8 @@ def follow(
     end = feed.end
     assert end is not None  # else there is a next checkpoint
     reason = escape_line(end.reason.split("\n")[0].rstrip("."))
-    say(f"{feed.folder} is {end.status}{reason and f': {reason}'}; {_describe_count(num_evaluated)}.")
+    ending = end.status + (f": {reason}" if reason else "")
+    say(f"{feed.folder} is {ending}; {_describe_count(num_evaluated)}.")
     return end.exit_code
 
 

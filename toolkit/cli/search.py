@@ -18,7 +18,7 @@ from ..files import make_folders
 from ..plugins import Plugins, require_trust
 from ..search import trial_options
 from ..search.definition import EXAMPLES, STEPS, Budget, Definition
-from ..search.planning import check_stated, complete, with_more_trials
+from ..search.planning import check_options, complete, with_more_trials
 from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
@@ -222,7 +222,7 @@ def _plan(
         )
     options = resolved.options
     stated = _state(selection, plugins, own, resolved, workers)
-    check_stated(stated, options)
+    check_options(options)
     if stored is not None:
         definition = complete(stated, stored[0])
         stored[0].refuse_difference(definition, folder)

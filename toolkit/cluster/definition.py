@@ -120,14 +120,11 @@ def _parse_object(text: str, source: str, example: str) -> Dict[str, Any]:
     """Parse a JSON object. Raises UsageError if it is none."""
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        fault = f"is not valid JSON: {error.msg} at character {error.pos + 1}"
-    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
-        fault = "is not valid JSON: it is too large or too deep"
-    else:
         if isinstance(value, dict):
             return value
         fault = f"is {show_value(value)}, which is no JSON object"
+    except (ValueError, RecursionError) as error:
+        fault = f"is not valid JSON: {error}"
     raise UsageError(f"{source} {fault}.", hint=f"Write it as {example}, in double quotes.")
 
 
@@ -208,15 +205,11 @@ def _define(
             f"{place} is a {job}, but the cluster has no {job}.",
             hint=f"The jobs of the cluster: {', '.join(jobs)}.",
         )
-    if number is None and count > 1:
+    if (count if number is None and count > 1 else number or 0) >= count:
+        name = f"a {job} without an index" if number is None else f"{job} {number}"
         raise UsageError(
-            f"{place} is a {job} without an index, but the cluster has {count} of them.",
-            hint=f"Add the index of this process, 0 to {count - 1}.",
-        )
-    if (number or 0) >= count:
-        raise UsageError(
-            f"{place} is {job} {number}, but the last {job} of the cluster is {job} {count - 1}.",
-            hint="Correct the index, or add the address of the task to the cluster.",
+            f"{place} is {name}, and the cluster has {count} of them.",
+            hint=f"Write the index of this process, 0 to {count - 1}.",
         )
     index = number or 0
     task = Task(job, index, jobs[job][index] if job in jobs else "")

@@ -14,15 +14,12 @@ from typing import List, Mapping, Optional
 from ..errors import UsageError
 from .tasks import Cluster, Task, show_value
 
-_MAX_TASKS = 10000
 _FIRST_PORT = 10240  # those up to 30719 are below the ports that Linux gives to clients
 _BLOCKS = 160  # of ports; each step of a job has one
 _BLOCK_PORTS = 128
-_PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")  # of a list of nodes, up to a comma
-_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
-_NAME = re.compile("[A-Za-z0-9._-]+")
-_REPETITION = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
+_RANGE = "[0-9]{1,9}(?:-[0-9]{1,9})?"
+_NODE = rf"(?:[A-Za-z0-9._-]|\[{_RANGE}(?:,{_RANGE})*\])+"  # "r[1-2,4]n01"
+_SIZE = r"[0-9]{1,6}(?:\(x[0-9]{1,6}\))?"  # "2(x3)"
 _NUMBER = re.compile("[0-9]{1,12}")
 _WAY_OUT = (
     "Start all processes with one srun, or set TF_CONFIG; --cluster '{}' is one process alone."
@@ -70,56 +67,32 @@ def read_slurm(environ: Mapping[str, str]) -> Optional[Cluster]:
 
 def expand_nodes(text: str) -> List[str]:
     """The names in a list of nodes: "n[01-02,7],m2" -> n01, n02, n07, m2."""
-    parts = _PART.findall(text)
-    names: List[str] = []
-    if ",".join(parts) == text:
-        for part in parts:
-            # Alternately a text and the contents of a pair of brackets.
-            choices = [
-                _expand_ranges(piece) if number % 2 else [piece]
-                for number, piece in enumerate(_BRACKETS.split(part))
-            ]
-            room = _MAX_TASKS + 1 - len(names)
-            names += itertools.islice(map("".join, itertools.product(*choices)), room)
-    if not 0 < len(names) <= _MAX_TASKS or not all(map(_NAME.fullmatch, names)):
+    if not re.fullmatch(f"{_NODE}(?:,{_NODE})*", text):
         raise UsageError(
-            f"SLURM_STEP_NODELIST is {show_value(text)}, which is no list of at most {_MAX_TASKS} "
-            "nodes.",
-            hint=_WAY_OUT,
+            f"SLURM_STEP_NODELIST is {show_value(text)}, which is no list of nodes.", hint=_WAY_OUT
         )
+    names: List[str] = []
+    for node in re.findall(_NODE, text):
+        choices: List[List[str]] = []
+        # Alternately a text and the contents of a pair of brackets, numbers with leading zeros.
+        for number, piece in enumerate(re.split(r"\[([^\]]*)\]", node)):
+            choices.append([] if number % 2 else [piece])
+            for first, last in re.findall("([0-9]+)(?:-([0-9]+))?", piece) if number % 2 else ():
+                numbers = range(int(first), int(last or first) + 1)
+                choices[-1] += [str(each).zfill(len(first)) for each in numbers]
+        names += map("".join, itertools.product(*choices))
     return names
-
-
-def _expand_ranges(ranges: str) -> List[str]:
-    """The numbers in a pair of brackets, each range with its leading zeros: "08-10,2".
-
-    What is no range of up to `_MAX_TASKS` numbers gives a name that no node has.
-    """
-    numbers: List[str] = []
-    for piece in ranges.split(","):
-        match = _RANGE.fullmatch(piece)
-        first, last = match.groups() if match else ("1", "0")
-        count = int(last or first) - int(first) + 1
-        if not 0 < count <= _MAX_TASKS:
-            return ["?"]
-        numbers += [str(int(first) + number).zfill(len(first)) for number in range(count)]
-    return numbers
 
 
 def expand_sizes(text: str) -> List[int]:
     """The number of tasks on each node: "2(x2),1" -> 2, 2, 1."""
-    sizes: List[int] = []
-    for piece in text.split(","):
-        match = _REPETITION.fullmatch(piece)
-        size, repetitions = (int(match.group(1)), int(match.group(2) or 1)) if match else (0, 0)
-        sizes += [size] * min(repetitions, _MAX_TASKS + 1)
-        if match is None or max(len(sizes), sum(sizes)) > _MAX_TASKS:
-            raise UsageError(
-                f"SLURM_STEP_TASKS_PER_NODE is {show_value(text)}, which is no list of numbers "
-                f"of at most {_MAX_TASKS} tasks.",
-                hint=_WAY_OUT,
-            )
-    return sizes
+    if not re.fullmatch(f"{_SIZE}(?:,{_SIZE})*", text):
+        raise UsageError(
+            f"SLURM_STEP_TASKS_PER_NODE is {show_value(text)}, which is no list of numbers.",
+            hint=_WAY_OUT,
+        )
+    pairs = re.findall(r"([0-9]+)(?:\(x([0-9]+)\))?", text)
+    return [int(size) for size, count in pairs for _ in range(int(count or 1))]
 
 
 def _first_port(environ: Mapping[str, str]) -> int:

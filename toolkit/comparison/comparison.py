@@ -102,9 +102,7 @@ def compare(
 def _list_partings(
     records: Sequence[RunRecord], places: Sequence[Sequence[int]]
 ) -> List[Tuple[int, int]]:
-    """The pairs of runs whose parting is sought: one run of each group with one of each other, of
-    the same seed if there are such runs; the runs of a group alone with its first.
-    """
+    """Pairs of runs, one of each two groups, of one seed if there are such; of one group all."""
     if len(places) == 1:
         return [(0, place) for place in range(1, len(records))]
     seeds = [record.options.get(SEED) for record in records]

@@ -52,10 +52,9 @@ def main_metric(record: RunRecord, name: Optional[str] = None) -> Optional[Metri
         usual = [each for each in metrics if not each.endswith("_noise")]
         declared = [each for each in usual if metrics[each].direction]
         items = record.of_test("page", "headline")  # the numbers that the plugin puts first
-        items = (
-            [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
-        )
-        names = [best.get("metric"), *(each.get("name") for each in items)]
+        items = items if isinstance(items, list) else []
+        names = [best.get("metric")]
+        names += [each.get("name") for each in items if isinstance(each, dict)]
         names += [each for each in [*declared, *usual] if "loss" not in each] + declared + usual
         names = names if name is None else [name]
         return next((metrics[n] for n in names if isinstance(n, str) and n in metrics), None)

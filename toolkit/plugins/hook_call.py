@@ -162,11 +162,7 @@ class HookCall:
     def _replace(
         self, wrapper: HookFunction, arguments: Mapping[str, Any], replaced: Any
     ) -> Mapping[str, Any]:
-        """The arguments for what is wrapped.
-
-        Args:
-            replaced: what the wrapper yielded: None, or a dict of arguments by name.
-        """
+        """The arguments for what is wrapped, from what the wrapper yielded: None, or a dict."""
         if replaced is None:
             return arguments
         if not isinstance(replaced, dict):
@@ -181,9 +177,7 @@ class HookCall:
 
 
 def _advance(method: Callable, value: Any) -> Tuple[Any, bool]:
-    """Continue a generator; return what it yielded, or at its end returned, and whether that was
-    the end.
-    """
+    """What a generator yielded, or at its end returned, and whether that was the end."""
     try:
         return method(value), False
     except StopIteration as end:

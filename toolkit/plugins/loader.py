@@ -167,10 +167,7 @@ def _execute_file(name: str, path: str) -> types.ModuleType:
 
 
 def _import(what: str, reference: str, action: Callable[[], Any], file: str = "") -> Any:
-    """action(), with any exception turned into a ToolkitError that names the reference.
-
-    `file`: of the plugin, if it is known before the import.
-    """
+    """action(), with any exception turned into a ToolkitError that names the reference."""
     try:
         return action()
     except ToolkitError:

@@ -170,16 +170,11 @@ def check_hooks(plugin: Plugin) -> None:
 
 
 def _check_function(subject: str, implementation: Implementation) -> None:
-    """Refuse what a call does not run to its end: a coroutine, a wrapper that wraps nothing."""
+    """Refuse what a call does not run to its end, and a wrapper that wraps nothing."""
     function = inspect.unwrap(implementation.function)
     is_generator = inspect.isgeneratorfunction(function)
     fault = hint = ""
-    if implementation.marks.get("hookwrapper"):
-        fault = "is a wrapper of pluggy's former kind"
-        hint = "Mark it @toolkit.hookimpl(wrapper=True): 'result = yield', then 'return result'."
-    elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        fault, hint = "is asynchronous", "Write 'def' without 'async'."
-    elif implementation.is_wrapper and not is_generator:
+    if implementation.is_wrapper and not is_generator:
         fault = "is a wrapper without a 'yield'"
         hint = "Write 'value = yield' where the hook that it wraps should run, and return a value."
     elif is_generator and not (implementation.is_wrapper or implementation.hook in ITERATED_HOOKS):

@@ -94,8 +94,12 @@ def check(reference: str, files: SourceFiles, named_by: str) -> None:
         _record(files)
         _choice.folders.add(files.folder)
     elif not _is_recorded(files):
-        changes = _changed_files(files)
-        history = f"that has changed since you ran it ({changes})" if changes else UNKNOWN
+        places, history = (files.name, files.folder), UNKNOWN
+        former = [e["files"] for e in _read() if (e["plugin"], e.get("folder")) == places]
+        if former:
+            names = sorted({*former[-1], *files.hashes})
+            changed = [n for n in names if former[-1].get(n) != files.hashes.get(n)]
+            history = f"that has changed since you ran it ({', '.join(changed[:3])})"
         raise UntrustedCode(
             f"{named_by} names the plugin '{reference}', code {history}; it was not executed.",
             hint=HINT,
@@ -128,17 +132,6 @@ def permit(folder: str, path: str, sha256: str) -> None:
         raise UntrustedCode(
             f"A plugin imports '{path}', code {UNKNOWN}; it was not executed.", hint=HINT
         )
-
-
-def _changed_files(files: SourceFiles) -> str:
-    """The names of the files that differ from the last record of the same plugin; "" if none is."""
-    places = (files.name, files.folder)
-    for entry in reversed(_read()):
-        if (entry["plugin"], entry.get("folder")) == places:
-            earlier = entry["files"]
-            names = sorted(set(earlier) | set(files.hashes))
-            return ", ".join([n for n in names if earlier.get(n) != files.hashes.get(n)][:3])
-    return ""
 
 
 # ----------------------------------------------------------------------------------------- record

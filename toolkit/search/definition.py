@@ -267,7 +267,6 @@ class Result(NamedTuple):
     reason: str = ""  # why it diverged or failed, one sentence; else ""
     # of the processor, summed over the processes of the trial that have ended
     cpu_secs: float = 0.0
-    seconds: float = 0.0  # of the clock, likewise
     step: int = 0  # the step that the run reached
     value: Optional[float] = None  # of the metric; None if there is no finite one
     # the lower end of the value's interval over the examples; None if there is none

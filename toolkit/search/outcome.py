@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from typing import Any, Callable, Dict, List
 
 from ..comparison.metrics import metrics_by_name
 from ..comparison.record import RunRecord, read_record
 from ..comparison.verdict import Band, Group, judge, measure_band
 from ..display.escapes import escape_line
-from ..display.numbers import format_duration, format_number
+from ..display.numbers import format_number
 from ..errors import ToolkitError
 from ..files import write_json
 from ..page.writer import write_page
@@ -32,12 +31,10 @@ def reporter(
     """A function that writes a line on stderr for a trial that has ended; `show` gets the numbers
     of trials that have ended and of all.
     """
-    start, own = time.monotonic(), []
 
     def report(trial: Trial) -> None:
         definition, results = study.definition, study.results
         result, counts = results[trial.key], count_trials(definition)  # more if others add trials
-        own.append(trial)
         show(len(results), sum(counts))
         count = sum(rung == trial.rung for _, _, rung in results)
         line = f"trial {count}/{max(counts[trial.rung], count)}  {trial.name}  "
@@ -55,10 +52,6 @@ def reporter(
         if values:
             best = min(values) if definition.direction == "min" else max(values)
             line += f"  best {format_number(best)}"
-        left = sum(counts) - len(results)
-        if left > 0:
-            pace = (time.monotonic() - start) / len(own)
-            line += f"  {format_duration(left * pace)} left"
         sys.stderr.write(escape_line(line) + "\n")
         sys.stderr.flush()
 

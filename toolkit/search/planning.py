@@ -109,7 +109,7 @@ def with_more_trials(existing: Definition, trials: int) -> Definition:
     return existing._replace(trials=int(min(trials, count)))
 
 
-def check_stated(stated: Definition, options: CoreOptions) -> None:
+def check_options(options: CoreOptions) -> None:
     """Refuse what no study can have, before any process starts."""
     if not options.evaluate:
         raise UsageError(
@@ -122,8 +122,6 @@ def check_stated(stated: Definition, options: CoreOptions) -> None:
             "budgets.",
             hint="Set --steps, --examples or --epochs.",
         )
-    if stated.seeds[-1] >= 2**31:
-        raise UsageError(f"--seed {stated.seeds[0]} leaves no room for {len(stated.seeds)} seeds.")
 
 
 def choose_rungs(reduction: int, trials: int) -> Tuple[float, ...]:

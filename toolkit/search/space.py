@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Callable, Dict, Match, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, Match, Sequence, Tuple, Type
 
 from ..errors import UsageError, suggest
 from ..options import CoreOptions, describe, flag_name, result_options
@@ -42,6 +42,15 @@ _FIXED: Dict[str, Sequence[str]] = {
     ),
 }
 
+# How the values of a type are written; those of options with a few words are these words.
+_EXAMPLES = {
+    "bool": "NAME=yes,no",
+    "int": "NAME=16..256 for a range, or --vary NAME=16,32 for a list",
+    "float": "NAME=1e-4..1e-2:log for a range, or --vary NAME=0.1,0.2 for a list",
+}
+_LIST_EXAMPLE = "'NAME=A|B|C'; each of them may contain commas"
+_OTHER_EXAMPLE = "NAME=A,B, or 'NAME=A|B' where values have commas"
+
 Check = Callable[[str, Any], Any]  # name, text or value -> the value as JSON has it; or UsageError
 
 
@@ -63,7 +72,7 @@ def parse_space(
                 f"--vary {name} is set twice.", hint="Write all of its values in one --vary."
             )
         kind = next(field.type for field in describe(options) if field.name == name)
-        space[name] = _Vary(name, values, kind).parse(check)
+        space[name] = _parse_values(name, values, kind, check)
     return tuple(space.values())
 
 
@@ -85,97 +94,64 @@ def _refuse_name(name: str, text: str, options: Type[CoreOptions]) -> None:
         raise UsageError(f"{flag_name(name)} cannot vary: {reason}.", hint=hint)
 
 
-class _Vary:
-    """One `--vary`: the name of an option, the text of its values, and the name of their type."""
+def _parse_values(name: str, text: str, kind: str, check: Check) -> Dimension:
+    """The dimension of an option, from the text of its values and the name of their type."""
+    example = "NAME=" + kind.replace("|", ",") if "|" in kind else _OTHER_EXAMPLE
+    is_list, match = kind.endswith(",..."), _RANGE.match(text)
+    example = _LIST_EXAMPLE if is_list else _EXAMPLES.get(kind, example)
+    usual = f"Write --vary {example}.".replace("NAME", name)
 
-    def __init__(self, name: str, text: str, kind: str):
-        self._name = name
-        self._text = text
-        self._kind = kind
-        self._is_list = kind.endswith(",...")
+    def fault(words: str, hint: str = "") -> UsageError:
+        return UsageError(f"--vary {name}={text} {words}.", hint=hint or usual)
 
-    def parse(self, check: Check) -> Dimension:
-        if not self._text:
-            raise self._fault("has no values")
-        match = _RANGE.match(self._text)
-        if self._kind not in ("int", "float"):
-            if match:
-                raise self._fault(f"is a range, but {self._name} is not one number")
-        elif match:
-            return self._parse_range(match, check)
-        elif ".." in self._text:
-            raise self._fault(
-                "is no range of numbers", "Write LOW..HIGH, :log or :step=X after it."
-            )
-        return self._parse_list(check)
+    if not text:
+        raise fault("has no values")
+    if match and kind not in ("int", "float"):
+        raise fault(f"is a range, but {name} is not one number")
+    if match:
+        return _parse_range(name, kind, match, check, fault)
+    if ".." in text and kind in ("int", "float"):
+        raise fault("is no range of numbers", "Write LOW..HIGH, :log or :step=X after it.")
+    parts = [part.strip() for part in text.split("|" if is_list or "|" in text else ",")]
+    if not all(parts):
+        raise fault("has nothing between two separators")
+    choices = [check(name, part) for part in parts]
+    texts = [json.dumps(choice, sort_keys=True) for choice in choices]  # True is not 1
+    if len(choices) == 1:
+        raise fault("has one value", f"{usual} A single value is a flag for all trials.")
+    for place, (choice, known) in enumerate(zip(choices, texts)):
+        if known in texts[:place]:
+            raise fault(f"has the value {value_text(choice)} twice")
+    return Dimension(name, CHOICE, choices=tuple(choices))
 
-    def _fault(self, fault: str, hint: str = "") -> UsageError:
-        """The error; by default, its hint is how the values of the option are written."""
-        texts = {
-            **{"bool": "yes,no", "int": "16..256 for a range, or --vary NAME=16,32 for a list"},
-            "float": "1e-4..1e-2:log for a range, or --vary NAME=0.1,0.2 for a list",
-        }
-        others = "A,B, or 'NAME=A|B' where values have commas"
-        others = self._kind.replace("|", ",") if "|" in self._kind else others
-        example = f"Write --vary NAME={texts.get(self._kind, others)}."
-        if self._is_list:
-            example = "Write --vary 'NAME=A|B|C'; each of them may contain commas."
-        hint = hint.replace("EXAMPLE", example) or example
-        place = f"--vary {self._name}={self._text}"
-        return UsageError(f"{place} {fault}.", hint=hint.replace("NAME", self._name))
 
-    # --------------------------------------------------------------------------------------- ranges
-
-    def _parse_range(self, match: Match[str], check: Check) -> Dimension:
-        low, high = map(self._read_number, match.group(1, 2))
-        is_log = match.group(3) == ":log"
-        step = 1 if self._kind == "int" and not is_log else 0
-        if match.group(4):
-            step = self._read_number(match.group(4))
-            if step <= 0:
-                raise self._fault(f"has the step {step:g}: a step should be above 0")
-        if low == high:
-            raise self._fault("has one value", "Set it for all trials, as a flag.")
-        if low > high:
-            raise self._fault(f"begins above its end: {low:g} > {high:g}", "Write LOW..HIGH.")
-        if is_log and low <= 0:
-            hint = "Begin above 0, or leave out :log."
-            raise self._fault(f"is logarithmic, but begins at {low:g}", hint)
-        if step > high - low:
-            raise self._fault("has one value: its step is longer than the range")
-        if self._kind == "float" and step and (high - low) / step >= MAX_STEPS:
-            raise self._fault(
-                f"has {(high - low) / step:.3g} values, at most {MAX_STEPS:,}",
-                "Leave out the step: a range has all values between its ends.",
-            )
-        for limit in (low, high):
-            check(self._name, limit)
-        kind = INT if self._kind == "int" else FLOAT
-        return Dimension(self._name, kind, low, high, step, is_log)
-
-    def _read_number(self, text: str) -> Any:
-        """Return a number of the type of the option."""
-        number = float(text)
-        if not math.isfinite(number):
-            raise self._fault(f"has {text}, which is too large")
-        if self._kind == "float":
-            return number
-        if number != int(number):
-            raise self._fault(f"has {text}, but {self._name} takes whole numbers")
-        return int(text) if re.fullmatch(r"[+-]?\d+", text) else int(number)
-
-    # ---------------------------------------------------------------------------------------- lists
-
-    def _parse_list(self, check: Check) -> Dimension:
-        separator = "|" if self._is_list or "|" in self._text else ","
-        parts = [part.strip() for part in self._text.split(separator)]
-        if not all(parts):
-            raise self._fault("has nothing between two separators")
-        choices = [check(self._name, part) for part in parts]
-        texts = [json.dumps(choice, sort_keys=True) for choice in choices]  # True is not 1
-        if len(choices) == 1:
-            raise self._fault("has one value", "EXAMPLE A single value is a flag for all trials.")
-        for place, (text, choice) in enumerate(zip(texts, choices)):
-            if text in texts[:place]:
-                raise self._fault(f"has the value {value_text(choice)} twice")
-        return Dimension(self._name, CHOICE, choices=tuple(choices))
+def _parse_range(
+    name: str, kind: str, match: Match[str], check: Check, fault: Callable[..., UsageError]
+) -> Dimension:
+    texts = [match.group(1), match.group(2), match.group(4) or "0"]
+    numbers: List[Any] = [float(text) for text in texts]
+    if not all(map(math.isfinite, numbers)):
+        raise fault("has a number that is too large")
+    if kind == "int":
+        if any(number != int(number) for number in numbers):
+            raise fault(f"is no range of integers, but {name} takes whole numbers")
+        numbers = [int(t) if t.lstrip("+-").isdigit() else int(float(t)) for t in texts]
+    (low, high, step), is_log = numbers, match.group(3) == ":log"
+    if not low < high:
+        hint = "Write LOW..HIGH; a single value is a flag for all trials."
+        raise fault("does not begin below its end", hint)
+    if match.group(4) and not 0 < step <= high - low:
+        raise fault(f"has the step {step:g}, expected one above 0 and no longer than the range")
+    if is_log and low <= 0:
+        hint = "Begin above 0, or leave out :log."
+        raise fault(f"is logarithmic, but begins at {low:g}", hint)
+    if kind == "float" and step and (high - low) / step >= MAX_STEPS:
+        raise fault(
+            f"has {(high - low) / step:.3g} values, at most {MAX_STEPS:,}",
+            "Leave out the step: a range has all values between its ends.",
+        )
+    for limit in (low, high):
+        check(name, limit)
+    if kind == "int":
+        return Dimension(name, INT, low, high, step or int(not is_log), is_log)
+    return Dimension(name, FLOAT, low, high, step, is_log)

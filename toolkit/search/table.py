@@ -43,7 +43,6 @@ class Row(NamedTuple):
     rung: int  # the last rung that it reached
     step: int  # the largest step of its trials
     cpu_secs: float  # of the processor, summed over its trials
-    seconds: float  # of the clock, likewise
     paths: List[str]  # of the runs, relative to the study's folder, by seed
 
     @property
@@ -153,7 +152,6 @@ def _make_row(study: Study, number: int, members: Sequence[Sequence[int]]) -> Ro
         rung=rung,
         step=step,
         cpu_secs=round(sum(each.cpu_secs for _, each in ended), 2),
-        seconds=round(sum(each.seconds for _, each in ended), 2),
         paths=[os.path.join(TRIALS, trial.name) for trial in last.values()],
     )
 

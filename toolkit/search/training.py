@@ -194,14 +194,8 @@ def train_trial(study: Study, trial: Trial, log: int, processes: Processes) -> I
 def _run_process(
     study: Study, trial: Trial, log: int, processes: Processes
 ) -> Generator[None, None, Tuple[int, str]]:
-    """Train until the process ends; return its exit code and its error message.
-
-    Raises:
-        InterruptedRun: this process got a signal, or the process that trains did.
-        RetryError: the log cannot be written.
-    """
-    path, begin = study.path(trial), time.monotonic()
-    words = trial_words(study, trial)
+    """Train until the process ends; return its exit code and its error message."""
+    path, words = study.path(trial), trial_words(study, trial)
     try:
         os.lseek(log, 0, os.SEEK_END)
         os.write(log, f"$ toolkit {' '.join(map(shlex.quote, words))}\n".encode())
@@ -213,8 +207,7 @@ def _run_process(
         ) from None
     code, cpu_secs = yield from processes.run(words, log, trial_environment(os.environ))
     notes = read_notes(path)
-    cpu_secs, seconds = notes.cpu_secs + cpu_secs, notes.seconds + time.monotonic() - begin
-    write_notes(path, notes._replace(cpu_secs=round(cpu_secs, 2), seconds=round(seconds, 2)))
+    write_notes(path, notes._replace(cpu_secs=round(notes.cpu_secs + cpu_secs, 2)))
     if code in _INTERRUPTED or (code and processes.signum):
         raise InterruptedRun(f"Trial {trial.name} was interrupted.", signum=code - 128)
     return code, _read_error(log, start)
@@ -227,10 +220,7 @@ def _last_step(path: str) -> int:
 
 
 def _read_error(log: int, start: int) -> str:
-    """Return the message of the error at the end of a log, from a position on; else the last line.
-
-    The hint of the message, on lines of its own, is left out.
-    """
+    """The message of the error at the end of a log, from a position on; else the last line."""
     end = os.fstat(log).st_size
     start = max(start, end - _MAX_LOG_BYTES)
     lines = os.pread(log, end - start, start).decode("utf-8", "replace").splitlines()

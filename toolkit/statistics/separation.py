@@ -321,10 +321,7 @@ def _several_seeds(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
 
 
 def _seed_variances(sides: Sequence[np.ndarray]) -> Tuple[List[Tuple[float, float]], str]:
-    """The variance of each side's mean over its seeds with its degrees of freedom, and a note.
-
-    A side of one seed takes the variance of the other's seeds.
-    """
+    """The variance of the mean of each side, or of the only one, with its degrees; a note."""
     if min(map(len, sides)) > 1:
         return [(float(v.var(ddof=1)) / len(v), len(v) - 1.0) for v in sides], ""
     several = max(sides, key=len)

@@ -156,11 +156,8 @@ class Subject:
 
     def _choose_data(self) -> Dict[str, Any]:
         """The options with the data of the first kind with which a step can be built."""
-        has_data = "data" in self._values
-        if not has_data:
-            options = resolve_options(self.plugins, self._values)
-            has_data = open_from_plugin(self.plugins, options) is not None
-        if has_data:
+        options = resolve_options(self.plugins, self._values)
+        if "data" in self._values or open_from_plugin(self.plugins, options) is not None:
             self._try_step(self._values)
             self.data_kind = str(self._values.get("data", "the plugin's own data"))
             return self._values
@@ -232,24 +229,19 @@ class Subject:
 
     # --------------------------------------------------------------------------------- whole runs
 
-    def run(self, name: str, reader: str = "auto") -> str:
-        """The folder of a run of `RUN_STEPS` steps, without evaluation."""
-        return self.prepare(f"the run '{name}'", lambda: self._train(name, reader))
-
-    def interrupted_run(self, name: str, reader: str = "auto") -> str:
-        """The folder of such a run that paused half-way, and was resumed."""
+    def run(self, name: str, reader: str = "auto", pauses: bool = False) -> str:
+        """The folder of a run of `RUN_STEPS` steps, without evaluation; it pauses half-way, and is
+        resumed, if it is to.
+        """
 
         def make() -> str:
-            path = self._train(name, reader, pause_at=RUN_STEPS // 2)
-            train(self.plugin, path, self.extensions)
+            path = os.path.join(self.folder, name)
+            self.train(path, reader=reader, pause_at=RUN_STEPS // 2 if pauses else None)
+            if pauses:
+                train(self.plugin, path, self.extensions)
             return path
 
         return self.prepare(f"the run '{name}'", make)
-
-    def _train(self, name: str, reader: str, **more: Any) -> str:
-        path = os.path.join(self.folder, name)
-        self.train(path, reader=reader, **more)
-        return path
 
     def train(self, path: str, extensions: Optional[List[Any]] = None, **more: Any) -> None:
         """Train `RUN_STEPS` steps in a folder.

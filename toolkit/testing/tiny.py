@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict, Tuple
 
 import numpy as np
 
@@ -13,30 +13,25 @@ TINY_MODEL = "toolkit.testing.tiny:TinyModel"  # as a plugin's reference
 _UNITS = 8  # of the hidden layer
 
 
-class _Layers(NamedTuple):
-    hidden: Any
-    norm: Any
-    logits: Any
-
-
 class TinyModel:
     """Two dense layers with batch norm and dropout between them, for examples with one class."""
 
     @hookimpl
-    def build(self, run: Any) -> _Layers:
+    def build(self, run: Any) -> Tuple[Any, Any, Any]:
         size = int(np.prod(run.data.shape))
-        return _Layers(
+        return (
             _build_layer(_dense(run, "hidden", _UNITS), "hidden", size),
             _build_layer(tf.keras.layers.BatchNormalization(momentum=0.9), "norm", _UNITS),
             _build_layer(_dense(run, "logits", run.data.num_classes), "logits", _UNITS),
         )
 
     @hookimpl
-    def call(self, model: _Layers, features: Any, run: Any) -> Dict[str, Any]:
+    def call(self, model: Any, features: Any, run: Any) -> Dict[str, Any]:
+        hidden, norm, logits = model
         x = tf.reshape(features, [-1, int(np.prod(run.data.shape))])  # [N, D]
-        x = model.norm(model.hidden(x), training=run.mode == "train")
+        x = norm(hidden(x), training=run.mode == "train")
         x = run.dropout(tf.nn.relu(x), 0.1, "dropout")
-        return {"hidden": x, "logits": model.logits(x)}
+        return {"hidden": x, "logits": logits(x)}
 
     @hookimpl
     def loss(self, labels: Any, outputs: Dict[str, Any]) -> Any:

@@ -4,7 +4,6 @@ labels.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -14,8 +13,10 @@ import tempfile
 
 import numpy as np
 
+from toolkit import atomic_write, open_data
+
 PACKAGE = "emoji-datasource-google@16.0.0"  # of npm; pictures of Noto Emoji, 64 pixels
-_IDX_HEADER = 16  # bytes, of files of images
+SPLITS = ("train", "test")
 
 
 def prepare_emoji(folder: str) -> None:
@@ -47,24 +48,11 @@ def remove_labels(folder: str, path: str) -> None:
     """Write the images of MNIST's four files, of which two have labels, to an npz file.
 
     Args:
-        folder: of train-images-idx3-ubyte and t10k-images-idx3-ubyte, or of these with .gz.
+        folder: of the files.
         path: is complete when it exists.
     """
-    if os.path.exists(path):
-        return
-    arrays = {
-        "x_train": _read_images(folder, "train-images-idx3-ubyte"),
-        "x_test": _read_images(folder, "t10k-images-idx3-ubyte"),
-    }
-    with open(path + ".partial", "wb") as file:
-        np.savez(file, **arrays)
-    os.rename(path + ".partial", path)
-
-
-def _read_images(folder: str, name: str) -> np.ndarray:
-    """uint8 [N, H, W, 1] from an idx file."""
-    path = os.path.join(folder, name)
-    with open(path, "rb") if os.path.exists(path) else gzip.open(path + ".gz") as file:
-        content = file.read()
-    shape = np.frombuffer(content[4:_IDX_HEADER], ">i4")
-    return np.frombuffer(content[_IDX_HEADER:], np.uint8).reshape(*shape, 1)
+    if not os.path.exists(path):
+        examples = open_data("gan", {"data": f"idx:{folder}", "validation_share": 0.0})
+        arrays = {f"x_{name}": examples.split(name).take(slice(None))[0] for name in SPLITS}
+        with atomic_write(path) as file:
+            np.savez(file, **arrays)

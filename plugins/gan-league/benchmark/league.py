@@ -16,13 +16,12 @@ import math
 import os
 import platform
 import shlex
-import signal
 import subprocess
 import sys
 from typing import Dict, Iterator, List, NamedTuple, Sequence
 
 import data as league_data
-from toolkit_gan_league import result_page, standings, supervisor
+from toolkit_gan_league import result_page, standings
 from toolkit_gan_league.standings import Entrant
 
 from toolkit import atomic_write
@@ -68,14 +67,9 @@ DATA_SETS = (
 
 def select_data(arguments: argparse.Namespace) -> List[DataSet]:
     """Return the data sets that are named; if none is, those whose files are given."""
-    is_given = {each: not each.source or getattr(arguments, each.source) for each in DATA_SETS}
-    if not arguments.data_sets:
-        return [each for each in DATA_SETS if is_given[each]]
-    selection = [each for each in DATA_SETS if each.name in arguments.data_sets]
-    for each in selection:
-        if not is_given[each]:
-            raise SystemExit(f"--data-sets names '{each.name}', whose files need --{each.source}.")
-    return selection
+    if arguments.data_sets:
+        return [each for each in DATA_SETS if each.name in arguments.data_sets]
+    return [each for each in DATA_SETS if not each.source or getattr(arguments, each.source)]
 
 
 def prepare(data: DataSet, arguments: argparse.Namespace) -> List[str]:
@@ -124,20 +118,7 @@ def run_round(
     # If this round fails, the page must not show one with other flags or other code in its place.
     with contextlib.suppress(FileNotFoundError):
         os.remove(folder + ".json")
-    # Ctrl-C reaches the tournament, too, which saves its steps before it ends.
-    interrupts: List[int] = []
-    handler = signal.signal(signal.SIGINT, lambda signum, frame: interrupts.append(signum))
-    try:
-        ending = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            check=False,
-            preexec_fn=lambda: supervisor.end_with_parent(signal.SIGTERM),
-        )
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if interrupts:
-        raise SystemExit(130)
+    ending = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if ending.returncode:
         if ending.returncode < 0 or ending.returncode >= 128:  # killed or interrupted
             raise SystemExit(ending.returncode)
@@ -267,13 +248,6 @@ def main() -> None:
             write_page(arguments, sets, describe_command(sys.argv[1:]))
 
 
-def budget(text: str) -> float:
-    """Return a number of CPU minutes. Raises ValueError if there is no such budget."""
-    if not 0 < float(text) < math.inf:
-        raise ValueError(text)
-    return float(text)
-
-
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Return the flags of the league; the budgets from the smallest on."""
     parser = argparse.ArgumentParser(
@@ -288,7 +262,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--presets", default="auto", help="of the toolkit, separated by commas")
     parser.add_argument("--peers37", default="", help="Python 3.7 with TensorFlow 1.15, TF-GAN")
     parser.add_argument("--peers311", default="", help="Python with TensorFlow 2 and PyTorch")
-    parser.add_argument("--cpu-minutes", nargs="+", type=budget, default=[2, 5, 20], help="budgets")
+    parser.add_argument("--cpu-minutes", nargs="+", type=float, default=[2, 5, 20], help="budgets")
     parser.add_argument("--seeds", type=int, default=5, help="with which each trains")
     parser.add_argument("flags", nargs="*", help="after --: of the tournaments")
     arguments = parser.parse_args(words)

@@ -18,11 +18,14 @@ import fcntl
 import glob
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import types
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
@@ -30,16 +33,17 @@ import click
 import numpy as np
 from toolkit_image_scores.scorer import ImageScorer
 
-from toolkit import DataError, RetryError, ToolkitError, atomic_write, open_trained
+from toolkit import DataError, RetryError, atomic_write, open_trained
 
-from . import supervisor
+from . import starter
 from .rivals import Rival
 
 FOLDER = "programs"  # the subfolder of a tournament with the runs of programs
 IMAGES = "images.npz"  # in the folder of a run
 # A program is killed after this multiple of its budget, and CPU time for its start and its samples.
 LIMIT, START_SECS, SECS_PER_SAMPLE = 1.5, 90.0, 0.01
-IDLE_SECS = 600.0  # without any CPU time, after which a program is killed
+CLOCK = 10  # by the clock it is killed after as many times these CPU seconds, as it may hang
+WAIT_SECS = 0.1  # from one look at a program to the next
 _MAX_SCRIPT_BYTES = 1 << 24
 _TAIL_BYTES = 4000  # of a log, in which its last line is searched
 
@@ -70,8 +74,7 @@ class Task(NamedTuple):
 def train(programs: Sequence[Rival], folder: str, split: Any, task: Task) -> List[List[str]]:
     """Run the programs that have not finished, one after another; a failure keeps its row.
 
-    A run whose images are damaged has not finished. A program whose code has changed, or that had
-    another task, is another program.
+    A program whose code has changed, or that had another task, is another program.
 
     Args:
         programs: in the order of their runs.
@@ -132,7 +135,7 @@ def read_record(path: str) -> Dict[str, Any]:
 
     Returns:
         "status" ("finished", "failed", or "stopped" if it was killed), "reason" (why it did not
-        finish; "" if it did), "cpu_secs" (of all its processes).
+        finish; "" if it did), "cpu_secs" (see `execute`).
     """
     with open(os.path.join(path, "result.json"), encoding="utf-8") as file:
         record: Dict[str, Any] = json.load(file)
@@ -140,13 +143,10 @@ def read_record(path: str) -> Dict[str, Any]:
 
 
 def _is_finished(path: str) -> bool:
-    """Whether a run has finished, and its images can still be read."""
+    """Whether a run has finished."""
     try:
-        if read_record(path)["status"] != "finished":
-            return False
-        load_images(path)
-        return True
-    except (OSError, ValueError, DataError):
+        return bool(read_record(path)["status"] == "finished")
+    except (OSError, ValueError):
         return False
 
 
@@ -176,13 +176,7 @@ def _write_data(split: Any, path: str) -> None:
 
 
 def _run(program: Rival, seed: int, task: Task, data: str, path: str) -> Dict[str, Any]:
-    """Run a program once, and return the record of its end; see `read_record`.
-
-    Args:
-        program, seed, task: which program, and what it gets.
-        data: the file of the training images.
-        path: the folder of the run, which replaces that of a run that did not finish.
-    """
+    """Run a program once, anew, in the folder `path`; return its record, see `read_record`."""
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
     flags = {
@@ -192,20 +186,15 @@ def _run(program: Rival, seed: int, task: Task, data: str, path: str) -> Dict[st
         "--samples": str(task.samples),
         "--out": os.path.join(path, IMAGES),
     }
-    request = {
-        "command": [*program.words, *(word for pair in flags.items() for word in pair)],
-        "log": os.path.join(path, "log.txt"),
-        "limit": LIMIT * task.cpu_secs + START_SECS + SECS_PER_SAMPLE * task.samples,
-        "idle_secs": IDLE_SECS,
-        "cores": task.cores,
-    }
-    ending = supervise(request)
+    command = [*program.words, *(word for pair in flags.items() for word in pair)]
+    limit = LIMIT * task.cpu_secs + START_SECS + SECS_PER_SAMPLE * task.samples
+    ending = execute(command, os.path.join(path, "log.txt"), limit, task.cores)
     reason = _find_failure(ending, path, task)
     record = {
-        "status": "stopped" if ending.get("stopped") else "failed" if reason else "finished",
+        "status": "stopped" if ending["stopped"] else "failed" if reason else "finished",
         "reason": reason,
-        "cpu_secs": ending.get("cpu_secs", 0.0),
-        "command": request["command"],
+        "cpu_secs": ending["cpu_secs"],
+        "command": command,
         "ending": ending,
     }
     with atomic_write(os.path.join(path, "result.json"), durable=True) as file:
@@ -213,39 +202,48 @@ def _run(program: Rival, seed: int, task: Task, data: str, path: str) -> Dict[st
     return record
 
 
-def supervise(request: Mapping[str, Any]) -> Dict[str, Any]:
-    """Run a program under a `supervisor`, which ends it if this process ends or is interrupted.
+def execute(command: Sequence[str], log: str, limit: float, cores: int) -> Dict[str, Any]:
+    """Run a program to its end, or kill it; it also ends with this process.
 
     Args:
-        request: see `supervisor.Supervisor`.
+        command: its words.
+        log: the file for stdout and stderr.
+        limit: CPU seconds, after which it is killed; by the clock, after `CLOCK` times as many.
+        cores: on which it may run; 0 for all.
 
     Returns:
-        As `supervisor.Supervisor.run`, or {"error": why it did not start}.
-
-    Raises:
-        ToolkitError: the supervisor itself was killed.
+        "code" (as a shell shows it), "cpu_secs" (of it and of the processes that it waited for),
+        "stopped" ("" or why it was killed: "limit" or "clock").
     """
-    request = dict(request, parent=os.getpid())
-    process = subprocess.Popen(
-        [sys.executable, "-I", supervisor.__file__, json.dumps(request)],
-        stdout=subprocess.PIPE,
-        env=_initial_environment(),
-        start_new_session=True,  # Ctrl-C reaches this process alone
-    )
-    assert process.stdout is not None
-    try:
-        answer = process.stdout.read()
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
-    if not answer:
-        raise ToolkitError(
-            "The process that supervised a program was killed.",
-            hint="Continue with the same command.",
+    limits = [str(os.getpid()), str(math.ceil(limit)), str(cores)]
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-I", starter.__file__, *limits, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=_initial_environment(),
+            start_new_session=True,  # Ctrl-C reaches this process alone
         )
-    ending: Dict[str, Any] = json.loads(answer.decode())
-    return ending
+    end, is_late = time.monotonic() + CLOCK * limit, False
+    try:
+        while not is_late and not os.waitid(
+            os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ):
+            time.sleep(WAIT_SECS)
+            is_late = time.monotonic() > end
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)  # and what it has started and left behind
+        _, status, usage = os.wait4(process.pid, 0)
+        is_signal = os.WIFSIGNALED(status)
+        process.returncode = 128 + os.WTERMSIG(status) if is_signal else os.WEXITSTATUS(status)
+    is_limited = process.returncode == 128 + signal.SIGXCPU  # it, or what a shell ran in its place
+    return {
+        "code": process.returncode,
+        "cpu_secs": usage.ru_utime + usage.ru_stime,
+        "stopped": "clock" if is_late else "limit" if is_limited else "",
+    }
 
 
 def _initial_environment() -> Dict[bytes, bytes]:
@@ -263,14 +261,11 @@ def _initial_environment() -> Dict[bytes, bytes]:
 
 def _find_failure(ending: Mapping[str, Any], path: str, task: Task) -> str:
     """Return why a run has no images that could be scored; "" if it has them."""
-    if "error" in ending:
-        return f"it did not start: {ending['error']}"
-    if ending["stopped"] == "limit":
+    if ending["stopped"]:
         secs = f"{ending['cpu_secs']:.0f} CPU seconds"
-        return f"it was killed after {secs}; its budget is {task.cpu_secs:g}"
-    if ending["stopped"] == "idle":
-        return f"it was killed: it took no CPU time for {IDLE_SECS:g} seconds"
-    if ending["stopped"] or ending["code"]:
+        late = f", {CLOCK} times its limit by the clock" * (ending["stopped"] == "clock")
+        return f"it was killed after {secs}{late}; its budget is {task.cpu_secs:g}"
+    if ending["code"]:
         line = _last_line(os.path.join(path, "log.txt"))
         return f"exit code {ending['code']}" + (f": {line}" if line else "")
     try:
@@ -284,17 +279,12 @@ def _find_failure(ending: Mapping[str, Any], path: str, task: Task) -> str:
 
 
 def _last_line(path: str) -> str:
-    """The last line of a log that is not empty, without what controls a terminal, such as colours;
-    a progress bar begins a line with each \\r.
-    """
+    """The last line of a log that is not empty; a progress bar begins one with each \\r."""
     with open(path, "rb") as file:
         file.seek(max(0, os.path.getsize(path) - _TAIL_BYTES))
-        text = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", file.read().decode("utf-8", "replace"))
-    for line in reversed(re.split(r"[\r\n]", text)):
-        words = "".join(c if c.isprintable() else " " for c in line).split()
-        if words:
-            return " ".join(words)[:200]
-    return ""
+        text = file.read().decode("utf-8", "replace")
+    lines = (" ".join(line.split()) for line in reversed(re.split(r"[\r\n]", text)))
+    return next(filter(None, lines), "")[:200]
 
 
 def load_images(path: str) -> np.ndarray:

@@ -97,14 +97,7 @@ def _train_programs(plan: Plan, path: str) -> List[List[str]]:
 def _score_program(
     program: Rival, paths: List[str], judge: Callable[..., Any], expected: Dict[str, Any]
 ) -> Entrant:
-    """Return a program with the scores of its runs, or with the reason why it has none.
-
-    Args:
-        program: that has run.
-        paths: of its runs.
-        judge: scores images, see `programs.open_judge`.
-        expected: scores of a run with which it is compared.
-    """
+    """A program that has run, with the scores of its runs, or with the reason for none."""
     records = [programs.read_record(path) for path in paths]
     entrant = Entrant(
         name=program.name,

@@ -11,7 +11,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -241,12 +240,10 @@ def _time(words: Sequence[str], secs: float) -> Tuple[int, float]:
             errors="replace",
         )
         if ending.returncode:
-            text = re.split(r"^Error: ", ending.stdout, flags=re.MULTILINE)
-            lines = text[-1].strip().splitlines() or ["nothing was written."]
-            if len(text) == 1:
-                lines = [f"Its timing ended with exit code {ending.returncode}: {lines[-1]}"]
-            kind = {138: RetryError, 2: UsageError}.get(ending.returncode, ToolkitError)
-            raise kind(lines[0], hint=" ".join(" ".join(lines[1:]).split()))
+            text = ending.stdout.rpartition("Error: ")[2].strip() or "nothing was written."
+            message = f"Its timing ended with exit code {ending.returncode}: {text.splitlines()[0]}"
+            kind = RetryError if ending.returncode == RetryError.exit_code else ToolkitError
+            raise kind(message, hint=" ".join(text.splitlines()[1:]))
         with open(os.path.join(run, "manifest.json"), encoding="utf-8") as file:
             steps = json.load(file)["step"]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -13,7 +13,7 @@ from ...storage.checkpoint_reader import first_difference
 from ..runs import tensors
 from ..steps import Intruder
 from ..subject import Subject
-from .registry import Skip, contract, join_names, require
+from .registry import Skip, contract, join_names, require, require_same
 
 # Hooks of an extension that change no training.
 HARMLESS_HOOKS = {
@@ -32,10 +32,11 @@ def initial_weights_ignore_other_ops(subject: Subject) -> None:
     """Initial weights stay the same where an extension adds ops and variables."""
     with subject.open_steps(more=[Intruder()]) as steps:
         actual = steps.values()
-    _require_same_weights(
-        subject.steps().initial,
-        actual,
-        "where an extension creates an op and a variable before them",
+    expected = subject.steps().initial
+    require_same(
+        expected,
+        {name: value for name, value in actual.items() if name in expected},
+        "at the start where an extension creates an op and a variable before them",
         "Create weights with run.initializer, a function of (seed, name).",
     )
 
@@ -47,10 +48,11 @@ def extensions_keep_the_initial_weights(subject: Subject) -> None:
         raise Skip("no extension is checked")
     plain = Subject(subject.plugin, subject.folder, **_values_without(subject, subject.extensions))
     with plain, plain.open_steps() as steps:
-        _require_same_weights(
-            steps.values(),
-            subject.steps().initial,
-            "with the extensions and without",
+        expected, actual = steps.values(), subject.steps().initial
+        require_same(
+            expected,
+            {name: value for name, value in actual.items() if name in expected},
+            "at the start with the extensions and without",
             "Give each variable of an extension an initial value that draws no random number, or "
             "draw it with run.initializer.",
         )
@@ -129,14 +131,3 @@ def _values_without(subject: Subject, extensions: Any) -> Dict[str, Any]:
     known = {name for _, cls in classes for name in cls.model_fields}
     removed = {name for _, cls in subject.plugins.options() for name in cls.model_fields} - known
     return {name: value for name, value in subject.values.items() if name not in removed}
-
-
-def _require_same_weights(
-    expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray], event: str, remedy: str
-) -> None:
-    names = sorted(
-        name
-        for name, value in expected.items()
-        if name not in actual or value.tobytes() != actual[name].tobytes()
-    )
-    require(not names, f"The initial values of {join_names(names)} differ {event}.", remedy)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional
+from typing import Any, Callable, Iterable, List, Mapping, NamedTuple, Optional, Set
+
+import numpy as np
 
 from ...display.waits import waiting
 from ...errors import InterruptedRun, RetryError, ToolkitError
@@ -69,6 +71,25 @@ def require(condition: Any, message: str, remedy: str) -> None:
     """
     if not condition:
         raise AssertionError(f"{message} {remedy}")
+
+
+def find_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Set[str]:
+    """The names of the arrays whose bits differ, or that one side lacks."""
+    return {
+        name
+        for name in {*first, *second}
+        if name not in first
+        or name not in second
+        or np.asarray(first[name]).tobytes() != np.asarray(second[name]).tobytes()
+    }
+
+
+def require_same(
+    first: Mapping[str, Any], second: Mapping[str, Any], event: str, remedy: str
+) -> None:
+    """Raise AssertionError unless the variables of two graphs have the same bits."""
+    names = find_differences(first, second)
+    require(not names, f"The variables {join_names(names)} differ {event}.", remedy)
 
 
 def join_names(names: Iterable[str], limit: int = 5) -> str:

@@ -18,14 +18,14 @@ def trains_with_all_hooks(subject: Subject) -> None:
 @contract
 def resumes_exactly(subject: Subject) -> None:
     """A run that pauses half-way and resumes has the bits of an uninterrupted one."""
-    _compare(subject.run("resident"), subject.interrupted_run("resident-halves"), "in memory")
+    _compare(subject.run("resident"), subject.run("resident-halves", pauses=True), "in memory")
 
 
 @contract
 def resumes_exactly_from_a_stream(subject: Subject) -> None:
     """So does a run whose examples are read as a stream."""
     whole = subject.run("stream", reader="stream")
-    halves = subject.interrupted_run("stream-halves", reader="stream")
+    halves = subject.run("stream-halves", reader="stream", pauses=True)
     _compare(whole, halves, "read as a stream")
 
 

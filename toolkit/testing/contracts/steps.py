@@ -10,21 +10,18 @@ from ...compat import tf
 from ...graph.run import Run, step_builder_of
 from ...inference.scorer_set import read_directions
 from ..steps import GLOBAL_STEP, Poison
-from ..subject import NUM_STEPS, Subject
-from .registry import Skip, contract, join_names, require
+from ..subject import NUM_STEPS, Steps, Subject
+from .registry import Skip, contract, find_differences, join_names, require, require_same
 
 NO_GUARD_REMEDY = (
     "Let 'optimize' minimize the losses that it gets, through run.minimize, run.apply or "
     "run.adopt, and let other state change through run.update_state."
 )
 LOOP_REMEDY = (
-    "Let a step depend on variables, run.step_index and draws of run alone, not on Python."
-)
-ROUNDING = 1e-4  # a difference that is larger, as a share of the largest value, has another cause
-ROUNDING_REMEDY = (
-    "The cause may be an op that TensorFlow fuses in one of the two, such as tf.nn.swish: write "
-    "x * tf.sigmoid(x). A resume is exact in spite of it, but --steps-per-call 1, or a session "
-    f"hook that is called on every step, changes the last bits. If it is no such op: {LOOP_REMEDY}"
+    "Let a step depend on variables, run.step_index and draws of run alone, not on Python. If it "
+    "does, the cause may be an op that TensorFlow fuses in one of the two, such as tf.nn.swish: "
+    "write x * tf.sigmoid(x). A resume is exact in spite of such an op, but --steps-per-call 1, or "
+    "a session hook that is called on every step, changes the last bits."
 )
 COUNTERS = "toolkit/"  # begins the names of the guard's counters
 NUM_EXAMPLES = 8  # that a model has to learn
@@ -38,17 +35,15 @@ def a_step_changes_what_is_trained(subject: Subject) -> None:
     steps = subject.steps()
     if not np.isfinite(list(steps.losses.values())).all():
         raise Skip("its loss is not finite, see above")
-    trained = {name for names in steps.probe.trained.values() for name in names}
-    trained.update(step_builder_of(steps.graph.run).own_variables)
     expected = set(steps.probe.trainable) - steps.probe.frozen
-    forgotten = expected - trained
+    forgotten = expected - _trained(steps)
     require(
         not forgotten,
         f"No update trains {join_names(forgotten)}, which can be trained.",
         "Pass it to run.minimize, freeze it with a toolkit.Group, or create it with "
         "trainable=False.",
     )
-    unchanged = expected - _differences(steps.initial, steps.last)
+    unchanged = expected - find_differences(steps.initial, steps.last)
     stuck = _with_gradient(subject, unchanged) if unchanged else set()
     require(
         not stuck,
@@ -61,10 +56,8 @@ def a_step_changes_what_is_trained(subject: Subject) -> None:
 def a_step_changes_nothing_else(subject: Subject) -> None:
     """Steps change no variable that can be trained and that no update trains."""
     steps = subject.steps()
-    trained = {name for names in steps.probe.trained.values() for name in names}
-    trained.update(step_builder_of(steps.graph.run).own_variables)
-    others = set(steps.probe.trainable) - trained
-    names = others & _differences(steps.initial, steps.last)
+    others = set(steps.probe.trainable) - _trained(steps)
+    names = others & find_differences(steps.initial, steps.last)
     require(
         not names,
         f"{NUM_STEPS} steps change {join_names(names)}, which no update trains.",
@@ -87,22 +80,18 @@ def the_global_step_advances_by_one(subject: Subject) -> None:
 @contract
 def steps_in_a_loop_have_the_same_bits(subject: Subject) -> None:
     """Several steps in one call change the variables exactly as single steps do."""
-    single, loop = subject.steps().last, subject.loop_steps().last
-    size = _largest_difference(single, loop)
-    is_rounding = size < ROUNDING
-    _require_same(
-        single,
-        loop,
-        f"after {NUM_STEPS} steps one by one and in a loop of the graph"
-        + f", by up to {size:.1g} of the largest value" * is_rounding,
-        ROUNDING_REMEDY if is_rounding else LOOP_REMEDY,
+    require_same(
+        subject.steps().last,
+        subject.loop_steps().last,
+        f"after {NUM_STEPS} steps one by one and in a loop of the graph",
+        LOOP_REMEDY,
     )
 
 
 @contract
 def the_same_seed_has_the_same_bits(subject: Subject) -> None:
     """Two runs of one seed are equal, to the bit."""
-    _require_same(
+    require_same(
         subject.steps().last,
         _train(subject),
         "in two runs of the same seed",
@@ -115,7 +104,7 @@ def another_seed_has_other_weights(subject: Subject) -> None:
     """A run of another seed differs."""
     other = _train(subject, seed=subject.options.seed + 1)
     require(
-        _differences(subject.steps().last, other),
+        find_differences(subject.steps().last, other),
         f"{NUM_STEPS} steps with two different seeds have the same tensors.",
         "Let initial weights follow from run.initializer, which depends on the seed.",
     )
@@ -149,10 +138,10 @@ def gradients_accumulate(subject: Subject) -> None:
         first = steps.values()
         steps.step()
         second = steps.values()
-    too_early = _differences(initial, first) & set(trainable)
+    too_early = find_differences(initial, first) & set(trainable)
     steps_without = subject.steps()
-    expected = set(trainable) & _differences(steps_without.initial, steps_without.first)
-    unchanged = expected - _differences(first, second)
+    expected = set(trainable) & find_differences(steps_without.initial, steps_without.first)
+    unchanged = expected - find_differences(first, second)
     remedy = "Update through run.minimize or run.apply, under one name for each set of variables."
     require(
         not too_early,
@@ -193,37 +182,17 @@ def learns_eight_examples(subject: Subject) -> None:
 # --------------------------------------------------------------------------------------- helpers
 
 
+def _trained(steps: Steps) -> Set[str]:
+    """The names of the variables that some update trains."""
+    trained = {name for names in steps.probe.trained.values() for name in names}
+    return trained.union(step_builder_of(steps.graph.run).own_variables)
+
+
 def _train(subject: Subject, **changes: Any) -> Dict[str, np.ndarray]:
     """The variables after some steps with other options."""
     with subject.open_steps(**changes) as steps:
         steps.step(NUM_STEPS)
         return steps.values()
-
-
-def _differences(first: Dict[str, np.ndarray], second: Dict[str, np.ndarray]) -> Set[str]:
-    """The names of the variables whose bits differ, or that one side lacks."""
-    return {
-        name
-        for name in {*first, *second}
-        if name not in first
-        or name not in second
-        or np.asarray(first[name]).tobytes() != np.asarray(second[name]).tobytes()
-    }
-
-
-def _largest_difference(first: Dict[str, np.ndarray], second: Dict[str, np.ndarray]) -> float:
-    """The largest difference of a variable's values, as a share of its largest; inf for others.
-
-    A difference of integers, shapes or names, or one that is not finite, is infinite.
-    """
-    sizes = [0.0]
-    for name in _differences(first, second):
-        a, b = (np.asarray(values.get(name, "")) for values in (first, second))
-        if a.shape != b.shape or a.dtype.kind != "f" or b.dtype.kind != "f":
-            return float("inf")
-        size = np.max(np.abs(a.astype(float) - b)) / max(np.max(np.abs(a)), np.finfo(float).tiny)
-        sizes.append(float(size) if np.isfinite(size) else float("inf"))
-    return max(sizes)
 
 
 def _with_gradient(subject: Subject, names: Set[str]) -> Set[str]:
@@ -242,17 +211,8 @@ def _with_gradient(subject: Subject, names: Set[str]) -> Set[str]:
     return {name for (name, _), array in zip(gradients, arrays) if np.any(array)}
 
 
-def _require_same(
-    first: Dict[str, np.ndarray], second: Dict[str, np.ndarray], event: str, remedy: str
-) -> None:
-    names = _differences(first, second)
-    require(not names, f"The variables {join_names(names)} differ {event}.", remedy)
-
-
 def _poison(subject: Subject, reaction: str) -> Tuple[Set[str], bool]:
-    """Make a step whose loss is NaN; return the variables that it changes, none of the model, and
-    whether it failed.
-    """
+    """The variables that a step changes whose loss is NaN, and whether it failed."""
     with subject.open_steps(more=[Poison(1)], on_nonfinite=reaction) as steps:
         steps.step()
         before = steps.values()
@@ -261,7 +221,7 @@ def _poison(subject: Subject, reaction: str) -> Tuple[Set[str], bool]:
             steps.step()
         except tf.errors.InvalidArgumentError:
             has_failed = True
-        names = _differences(before, steps.values())
+        names = find_differences(before, steps.values())
     changed = names
     if reaction == "skip":
         changed = {n for n in names if n != GLOBAL_STEP and not n.startswith(COUNTERS)}

@@ -15,7 +15,7 @@ from ...inference.example_values import compute_intervals
 from ...inference.export import export
 from ...inference.scorer_set import read_directions
 from ..subject import NUM_EXAMPLES, Subject
-from .registry import Skip, contract, join_names, require
+from .registry import Skip, contract, find_differences, join_names, require
 
 TOLERANCE = 1e-3  # of values from batches of other sizes, as a share of the largest
 SMALL_BATCH = 3  # examples; no divisor of NUM_EXAMPLES
@@ -159,24 +159,15 @@ def metrics_have_directions(subject: Subject) -> None:
 def using_a_model_changes_no_variable(subject: Subject) -> None:
     """Neither an evaluation nor a prediction changes a variable of the model."""
     split, inputs = subject.evaluation_split(), subject.inputs()
-    uses = [
-        (
-            "an evaluation",
-            subject.evaluator,
-            lambda: subject.evaluator.evaluate(split, LARGE_BATCH),
-        ),
-        ("a prediction", subject.predictor, lambda: subject.predictor.predict(inputs)),
-    ]
-    for mode, evaluator, use in uses:
-        before = _read_variables(evaluator)
-        use()
-        after = _read_variables(evaluator)
-        names = [name for name in before if before[name].tobytes() != after[name].tobytes()]
-        require(
-            not names,
-            f"{mode.capitalize()} changes {join_names(names)}.",
-            'Assign to variables in mode "train" alone.',
-        )
+    remedy = 'Assign to variables in mode "train" alone.'
+    before = _read_variables(subject.evaluator)
+    subject.evaluator.evaluate(split, LARGE_BATCH)
+    names = find_differences(before, _read_variables(subject.evaluator))
+    require(not names, f"An evaluation changes {join_names(names)}.", remedy)
+    before = _read_variables(subject.predictor)
+    subject.predictor.predict(inputs)
+    names = find_differences(before, _read_variables(subject.predictor))
+    require(not names, f"A prediction changes {join_names(names)}.", remedy)
 
 
 def _read_variables(evaluator: Evaluator) -> Dict[str, np.ndarray]:
