@@ -11,6 +11,7 @@ from run_fixtures import sessions, write_plugin
 from toolkit.api import load_plugins
 from toolkit.cli import run_command
 from toolkit.errors import RetryError
+from toolkit.plugins import Plugin
 from toolkit.storage import source_copies
 
 
