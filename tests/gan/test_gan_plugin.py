@@ -97,9 +97,9 @@ def test_neither_pictures_and_scores_nor_a_loop_and_a_resume_change_the_training
 # ------------------------------------------------------------------------------------- whole runs
 
 
-def test_a_run_leaves_reals_grids_and_scores(trained):
+def test_a_run_leaves_reals_grids_an_animation_and_scores(trained):
     steps = {f"step-{step:08d}.png" for step in (0, 2, 4)}
-    assert set(os.listdir("run/samples")) == steps | {"reals.png"}
+    assert set(os.listdir("run/samples")) == steps | {"reals.png", "progress.gif"}
     reports = os.path.join("run", trained["test"]["reports"])
     assert {"nearest.png", "scores.json"} <= set(os.listdir(reports))
     name = read_json(reports, "scores.json")["features"]["name"]
@@ -187,7 +187,7 @@ def test_a_run_resumes_elsewhere_without_its_samples_with_other_scores_and_the_s
     longer = ["resume", "moved", "--allow", "steps", "--steps"]
     result = cli(*longer, 6, "--sample-steps", 1, "--score-samples", 120)
     assert result.code == 0, result.err
-    samples = {"reals.png", "step-00000005.png", "step-00000006.png"}
+    samples = {"reals.png", "step-00000005.png", "step-00000006.png", "progress.gif"}
     assert set(os.listdir("moved/samples")) == samples
     refusal = cli(*longer, 8, "--loss", "minimax")
     assert refusal.code == 2 and "loss was hinge, now minimax" in refusal.err

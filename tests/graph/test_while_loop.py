@@ -139,7 +139,7 @@ RunResults = collections.namedtuple(
 def read_results(folder):
     run, paths = str(folder), sorted(folder.rglob("*"))
     metrics, steps = RunFolder(run).metrics.read(), steps_of(run)
-    images = {path.name: path.read_bytes() for path in paths if path.suffix == ".png"}
+    images = {path.name: path.read_bytes() for path in paths if path.suffix in (".png", ".gif")}
     return RunResults(testing.fingerprint(run), metrics, steps, read_summaries(run), images)
 
 

@@ -1,4 +1,4 @@
-"""Grids of samples while training: what is written when."""
+"""Grids of samples while training: what is written when, and the animation of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
+import pytest
+from PIL import Image, ImageSequence
 
-from toolkit import SampleGrids, tf
+from toolkit import DivergedError, SampleGrids, ToolkitError, tf
+from toolkit.training.hooks.sample_grids import write_gif
 
 NOISE = np.array([0.25, 0.75], np.float32)
 REALS = np.array([[[[255]]], [[[0]]]], np.uint8)  # two images of one pixel
@@ -57,6 +59,9 @@ class Training:
             self.step(step)
         return self
 
+    def stop(self, error=None):
+        self.hook.on_stop(self.session, self.loop.step, error)
+
 
 def resume(folder, step, last):
     """A hook that continued at a step."""
@@ -67,6 +72,25 @@ def resume(folder, step, last):
 
 def files(folder):
     return sorted(os.listdir(str(folder / "samples")))
+
+
+@pytest.fixture
+def frames(tmp_path):
+    """`frames(0, 10, 20)` writes grey pictures of 4x3 pixels with these values: their paths."""
+
+    def write(*values):
+        paths = [str(tmp_path / f"{i:03d}.png") for i in range(len(values))]
+        for path, value in zip(paths, values):
+            colours = np.full((3, 4, 3), value, np.uint8)
+            Image.fromarray(colours if isinstance(value, tuple) else colours[..., 0]).save(path)
+        return paths
+
+    return write
+
+
+def read_gif(path):
+    with Image.open(str(path)) as gif:
+        return [(f.convert("RGB").copy(), f.info["duration"]) for f in ImageSequence.Iterator(gif)]
 
 
 # ------------------------------------------------------------------------------------------- grids
@@ -95,13 +119,13 @@ def test_a_grid_has_the_images_side_by_side_in_bytes_which_tensorboard_gets_too(
 
 
 def test_a_resume_deletes_the_grids_of_later_steps_and_ends_with_the_same(tmp_path):
-    Training(tmp_path).to(10)
+    Training(tmp_path).to(10).stop()
     whole = {name: (tmp_path / "samples" / name).read_bytes() for name in files(tmp_path)}
     training = resume(tmp_path, 5, 5)
     steps = ["step-00000000.png", "step-00000005.png"]
     assert files(tmp_path) == ["reals.png", *steps]
     training.loop.target = 10
-    training.to(10)
+    training.to(10).stop()
     assert {name: (tmp_path / "samples" / name).read_bytes() for name in files(tmp_path)} == whole
 
 
@@ -116,3 +140,50 @@ def test_a_grid_runs_nothing_of_the_train_step(tmp_path):
     training.session.run(training.count_step)
     training.to(10)
     assert training.session.run(training.num_steps) == 1
+
+
+# -------------------------------------------------------------------------------------- animation
+
+
+@pytest.mark.parametrize(
+    "error, is_written",
+    [(None, True), (DivergedError("loss nan"), True), (ToolkitError("the machine failed"), False)],
+    ids=["end", "divergence", "fault"],
+)
+def test_an_animation_of_all_grids_is_written_at_the_end(tmp_path, error, is_written):
+    Training(tmp_path).to(10).stop(error)
+    assert ("progress.gif" in files(tmp_path)) is is_written
+    if is_written:
+        with Image.open(str(tmp_path / "samples" / "progress.gif")) as gif:
+            assert gif.size == (8 * 56, 5 * 56)  # images of one pixel are seen at 56
+
+
+def test_frames_are_in_order_and_the_last_lasts_longest(frames, tmp_path):
+    out = tmp_path / "a.gif"
+    paths = frames(0, 100, 200)
+    write_gif(paths, str(out), scale=3)
+    frames_read = read_gif(out)
+    assert [frame.getpixel((0, 0))[0] for frame, _ in frames_read] == [0, 100, 200]
+    assert [milliseconds for _, milliseconds in frames_read] == [200, 200, 2000]
+    assert {frame.size for frame, _ in frames_read} == {(12, 9)}
+
+
+def test_grey_stays_exactly_grey(tmp_path):
+    path = str(tmp_path / "ramp.png")
+    ramp = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    Image.fromarray(ramp).save(path)
+    write_gif([path], str(tmp_path / "a.gif"))
+    ((frame, _),) = read_gif(tmp_path / "a.gif")
+    assert np.array_equal(np.asarray(frame), np.repeat(ramp[..., None], 3, axis=2))
+
+
+def test_still_pixels_of_colour_do_not_flicker(frames, tmp_path):
+    write_gif(frames((200, 30, 30), (200, 30, 30)), str(tmp_path / "a.gif"))
+    colours = {frame.getpixel((1, 1)) for frame, _ in read_gif(tmp_path / "a.gif")}
+    assert colours == {(200, 30, 30)}
+
+
+def test_of_many_grids_120_are_shown_from_the_first_to_the_last(frames, tmp_path):
+    write_gif(frames(*[i % 200 for i in range(300)]), str(tmp_path / "a.gif"))
+    shown = [frame.getpixel((0, 0))[0] for frame, _ in read_gif(tmp_path / "a.gif")]
+    assert (len(shown), shown[0], shown[-1]) == (120, 0, 99)

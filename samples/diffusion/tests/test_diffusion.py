@@ -85,7 +85,7 @@ def test_samples_depend_on_seed_and_place_alone(tmp_path):
         )
     np.testing.assert_array_equal(few, many[:3])
     assert (few != others).any()
-    grids = ["step-00000000.png", "step-00000002.png"]
+    grids = ["progress.gif", "step-00000000.png", "step-00000002.png"]
     assert sorted(os.listdir(os.path.join(run, "samples"))) == grids
 
 
