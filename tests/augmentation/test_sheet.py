@@ -102,11 +102,16 @@ def test_examples_without_classes_have_a_sheet_and_no_images_none(
     assert (here / "sheet.png").exists() is (code == 0)
 
 
-def test_by_default_of_a_run_the_data_choose(tmp_path, cli):
+def test_a_plugin_and_auto_show_what_a_run_does(tmp_path, cli):
     words = [*SHOW, "mnist5k", "-o", tmp_path / "a.png", "--examples", 1, "--versions", 1]
-    result = cli(*words, "--augment", "auto")
-    assert result.code == 0 and "shift 2, rotate 10, zoom 0.1, elastic 0.7\n" in result.out
-    assert result.err.startswith("note: augment digits, because the images are grey and at most 40")
+    for more in (["--plugin", "classifier"], ["--augment", "auto"]):
+        result = cli(*words, *more)
+        assert result.code == 0 and "shift 2, rotate 10, zoom 0.1, elastic 0.7\n" in result.out
+        reason = "note: augment digits, because the images are grey and at most 40"
+        assert result.err.startswith(reason)
+    result = cli(*words, "--plugin", "gan")
+    assert (result.code, result.out) == (2, "")
+    assert "Plugin 'gan' has no options that change" in result.err
 
 
 # ------------------------------------------------------------------------------------------ presets

@@ -140,6 +140,23 @@ def draw_compiled(build, *counters):
 
 
 @ONLY_2
+def test_pcg3d_equals_an_independent_computation():
+    def pcg3d(x, y, z):
+        mask = 0xFFFFFFFF
+        x, y, z = [(v * 1664525 + 1013904223) & mask for v in (x, y, z)]
+        for number in range(2):
+            if number == 1:
+                x, y, z = [v ^ (v >> 16) for v in (x, y, z)]
+            x = (x + y * z) & mask
+            y = (y + z * x) & mask
+            z = (z + x * y) & mask
+        return x
+
+    (words,) = draw_compiled(lambda pair: randomness.hash_places([3, 4], pair), 9)
+    assert words.ravel().tolist() == [pcg3d(place, 5, 9) for place in range(12)]
+
+
+@ONLY_2
 def test_compiled_uniforms_are_uniform_and_independent_of_the_step_before():
     first, second = draw_compiled(lambda p: XLA.uniform([400, 500], p, -1, 1), 3, 4)
     assert first.min() >= -1 and first.max() < 1

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from file_fixtures import read_json, sha256s
 from generator_fixtures import SCORED_GENERATOR
-from linear_fixtures import Linear, bars, expected_logits
+from linear_fixtures import Linear, bars, expected_logits, write_bars
 from run_fixtures import set_state
 
-from toolkit import hookimpl
+from toolkit import Scorer, ScoreResult, ToolkitError, hookimpl, testing
 from toolkit.cli import follow as follow_module
 from toolkit.inference import evaluator
 from toolkit.inference.evaluator import Evaluator
@@ -224,6 +224,29 @@ def test_the_exit_code_is_that_of_the_run(cli, run):
     result = cli("evaluate", run, "--follow")
     assert result.code == 3 and "step 6" in result.out
     assert "is diverged: Step 7 is not finite; 1 checkpoint was" in result.err
+
+
+class FailingScorer(Scorer):
+    names = ("score",)
+
+    def score(self, split, predict, folder):
+        if folder is not None:
+            raise ToolkitError("The score failed.")
+        return ScoreResult({"score": 1.0})
+
+
+class Scored(Linear):
+    @hookimpl
+    def scorers(self):
+        return [FailingScorer()]
+
+
+def test_a_run_whose_test_fails_has_ended(here):
+    with pytest.raises(ToolkitError, match="The score failed."):
+        data = write_bars("bars.npz")
+        testing.train(Scored, str(here / "run"), data=data, steps=2, steps_per_call=1)
+    manifest = read_json("run", "manifest.json")
+    assert (manifest["status"], manifest["exit_code"]) == ("trained", 1)
 
 
 def test_the_manifest_of_a_run_has_its_exit_code(cli, run, golden):

@@ -12,7 +12,7 @@ from toolkit.cli.report import render_runs
 from toolkit.comparison.record import read_record, read_runs
 from toolkit.page.chart import Axis, Line, make_chart
 from toolkit.page.curves import Curve, Curves
-from toolkit.page.sections import parse_quantity
+from toolkit.page.quantities import parse_quantity
 from toolkit.page.tables import Span, make_table
 from toolkit.page.values import format_alike, format_number
 from toolkit.page.writer import describe_page, render, write_run_page
@@ -157,6 +157,9 @@ def test_the_autopsy_is_on_the_page_and_the_reason_once(here):
 
 # ---------------------------------------------------------------------------------- what to do next
 
+RISING = [
+    validation(step, loss=loss) for step, loss in [(10, 4.0), (20, 3.0), (30, 2.0), (40, 1.0)]
+]
 CONFUSED = {"matrices": [{"names": ["a", "b", "c"], "counts": [[9, 3, 1], [3, 7, 0], [0, 0, 9]]}]}
 
 
@@ -167,6 +170,10 @@ CONFUSED = {"matrices": [{"names": ["a", "b", "c"], "counts": [[9, 3, 1], [3, 7,
         (
             {"records": DECLINE},
             "Test the best checkpoint with --best-metric loss, or train shorter.",
+        ),
+        (
+            {"records": RISING},
+            "The validation's loss still got better at the end: train longer, say --steps 200.",
         ),
         (
             dict(TESTED, test={"page": CONFUSED}),
@@ -232,7 +239,7 @@ def test_the_numbers_of_a_curve_are_in_its_table_with_gaps_where_they_are_not_fi
     chart = content(records=records)["charts"][0]
     rows = [["1,000", "0.3", ""], ["10", "0.1", "2"], ["20", "nan", "1"], ["30", "", "1.9"]]
     assert sorted(cells(chart["table"])) == rows
-    assert chart["svg"].count("<circle") == 5
+    assert chart["mark"] == "best step 20" and chart["svg"].count("<circle") == 5
     assert re.search(r'class="line c0 d0" d="M\S+ \S+M', chart["svg"])
 
 

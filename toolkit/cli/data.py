@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
@@ -18,6 +18,7 @@ from ..cli_options import (
 )
 from ..display.escapes import escape_line
 from ..errors import UsageError
+from ..plugins import Plugins, choose, load
 from .help import ShortCommand
 from .plugin_options import FieldOption
 
@@ -129,6 +130,7 @@ def _print(report: Dict[str, Any], with_hashes: bool) -> None:
     metavar="FILE.png",
     help="The sheet to write, which is overwritten; default: examples.png.",
 )
+@click.option("--plugin", metavar="NAME", help="Show what 'run' does with this plugin by default.")
 @click.option("--examples", type=click.IntRange(1, 100), default=8, metavar="N", help="Rows.")
 @click.option(
     "--versions",
@@ -145,6 +147,7 @@ def _print(report: Dict[str, Any], with_hashes: bool) -> None:
 def show(
     value: str,
     out: str,
+    plugin: Optional[str],
     examples: int,
     versions: int,
     seed: int,
@@ -153,31 +156,22 @@ def show(
 ) -> None:
     """Write a picture of training examples.
 
-    With --augment or a strength, each row has an example, versions with one change each, and
-    versions with all changes, as the steps of a training see them. Below each is what was applied.
-    --augment auto is what a training does by default.
+    With --plugin, --augment or a strength, each row has an example, versions with one change each,
+    and versions with all changes, as the steps of a training see them. Below each is what was
+    applied.
     """
     if not out.lower().endswith(".png"):
         raise UsageError(f"{out}: the sheet ends in .png.")
     path = resolve_output(out)
     given = {name: text for name, text in more.items() if text is not None}
-    flags = {"augment": "none", **given, "data": value, "seed": seed}
-    classes = [("augmentation", typed.AugmentationOptions)]
-    resolved = typed.resolve(classes, flags=flags)
+    options, dataset = _open(plugin, dict(given, data=value, seed=seed))
     import numpy as np
 
     from ..augmentation.sheet import active_strengths, save_sheet
     from ..data.check import check_is_images
-    from ..run_data import open_from_options
 
-    dataset = open_from_options(resolved.options)
     check_is_images(dataset, "They cannot be shown as a sheet.")
     split = dataset.splits["train"]
-    if resolved.open_presets:  # auto
-        name, reason = typed.AugmentationOptions.choose_preset(dataset.spec, len(split))
-        sys.stderr.write(f"note: augment {name}, because {reason}\n")
-        resolved = typed.resolve(classes, flags={**flags, "augment": name})
-    options = resolved.options
     positions = np.unique(np.linspace(0, len(split) - 1, examples).astype(int))
     images = split.take(positions)[0]
     captions = [""] * len(images)
@@ -201,3 +195,36 @@ check.params.extend(data_flags("rehash"))
 # Of augmentation, nothing is on unless a flag says so.
 _changes = [field._replace(default=None) for field in typed.describe(typed.AugmentationOptions)]
 show.params.extend([*data_flags(), *(FieldOption(field) for field in _changes)])
+
+
+def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOptions, Any]:
+    """The options of a run, of the plugin, and the data set; without a plugin, nothing changes
+    images but what is set.
+    """
+    from ..preset_choice import choose_presets
+    from ..run_data import open_from_options, open_run_data
+
+    if plugin is None:
+        classes = [("augmentation", typed.AugmentationOptions)]
+        values = {"augment": "none", **values}
+        resolved = typed.resolve(classes, flags=values)
+        dataset = open_from_options(resolved.options)
+        if resolved.open_presets:  # auto
+            split = dataset.splits["train"]
+            name, reason = typed.AugmentationOptions.choose_preset(dataset.spec, len(split))
+            sys.stderr.write(f"note: augment {name}, because {reason}\n")
+            resolved = typed.resolve(classes, flags={**values, "augment": name})
+        return resolved.options, dataset
+
+    choose(plugin)
+    plugins = Plugins(load(plugin))
+    if not any(issubclass(cls, typed.AugmentationOptions) for _, cls in plugins.options()):
+        raise UsageError(
+            f"Plugin '{plugin}' has no options that change training images.", hint="Omit --plugin."
+        )
+    resolved = typed.resolve(plugins.options(), flags=values)
+    data = open_run_data(plugins, resolved.options, origins=resolved.origins)
+    resolved = choose_presets(resolved, data)
+    for note in resolved.notes:
+        sys.stderr.write(f"note: {note}\n")
+    return resolved.options, data.dataset

@@ -29,7 +29,7 @@ from ..data.structure import pack
 from ..display.waits import waiting
 from ..errors import CheckpointError, DataError, RetryError, ToolkitError
 from ..files import plain_path
-from ..graph.build import build_inference
+from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..options import CoreOptions
@@ -73,6 +73,8 @@ class Evaluator:
         mode: "eval" or "predict".
         splits: returns the `Split` of a name, or None, for the plugins; without it, no scorer is
             created.
+        predict_graph: of these plugins, options and data in mode "predict", for the predictions
+            that scorers ask for, to use in place of a new one.
     """
 
     def __init__(
@@ -84,9 +86,13 @@ class Evaluator:
         folder: Optional[str] = None,
         total_steps: Optional[int] = None,
         splits: Optional[Callable[[str], Optional[Split]]] = None,
+        predict_graph: Optional[InferenceGraph] = None,
     ):
-        self.run = Run(mode, options, spec, folder, total_steps, splits=splits)
-        self.graph = build_inference(plugins, self.run)
+        graph = predict_graph if mode == "predict" else None
+        if graph is None:
+            run = Run(mode, options, spec, folder, total_steps, splits=splits)
+            graph = build_inference(plugins, run)
+        self.run, self.graph = graph.run, graph
         self._plugins = plugins
         with self.graph.tf_graph.as_default():
             self.saver = tf.train.Saver()  # of all global variables
@@ -102,7 +108,7 @@ class Evaluator:
         self._calls: Dict[str, Call] = {}
         self._predictor: Optional[Evaluator] = None
         self._build_predictor = lambda: Evaluator(
-            plugins, options, spec, "predict", folder, total_steps
+            plugins, options, spec, "predict", folder, total_steps, predict_graph=predict_graph
         )
         self._scorers: Optional[ScorerSet] = None
         if mode == "eval" and splits is not None:

@@ -16,6 +16,7 @@ WIDTH, HEIGHT, TOP, BOTTOM, RIGHT = 400, 230, 12, 34, 16  # pixels
 _DIGIT = 6.4  # pixels of a digit on an axis
 _NUM_TICKS = 5
 _FEW = 160  # points of a chart whose lines have dots, too
+_MIN_COUNT = 5  # examples of a dot that is not faint
 Point = Tuple[float, float, Optional[float], Optional[float]]  # x, y, the ends of y's interval
 
 
@@ -26,6 +27,7 @@ class Line(NamedTuple):
     points: Sequence[Point]  # by ascending x; y is NaN where a value was not finite
     look: Tuple[int, int] = (0, 0)  # the number of the colour and that of the dash
     draw: str = "line"  # or "dots"
+    sizes: Sequence[float] = ()  # of dots: the number of examples of each, their areas
 
     @property
     def css(self) -> str:
@@ -151,14 +153,17 @@ def _path(points: Sequence[Tuple[float, float]], horizontal: Axis, vertical: Axi
 
 def _draw_dots(line: Line, horizontal: Axis, vertical: Axis) -> List[str]:
     """A dot for each point, with a whisker for its interval."""
-    parts = []
-    for x, y, low, high in line.points:
+    parts, largest = [], max(line.sizes, default=1.0) or 1.0
+    sizes: Sequence[Any] = line.sizes or [None] * len(line.points)
+    for (x, y, low, high), size in zip(line.points, sizes):
+        radius = 2.4 if size is None else 2 + 6 * math.sqrt(size / largest)
+        css = line.css + (" faint" if size is not None and size < _MIN_COUNT else "")
         left = horizontal.place(x)
         if low is not None and high is not None:
             path = f"M{left:.1f} {vertical.place(low):.1f}V{vertical.place(high):.1f}"
-            parts.append(f'<path class="whisker {line.css}" d="{path}"/>')
+            parts.append(f'<path class="whisker {css}" d="{path}"/>')
         if y == y:
-            place = f'cx="{left:.1f}" cy="{vertical.place(y):.1f}" r="2.4"'
+            place = f'cx="{left:.1f}" cy="{vertical.place(y):.1f}" r="{radius:.1f}"'
             text = html.escape(f"{line.name}: {format_number(y)} at {format_number(x)}")
-            parts.append(f'<circle class="dot {line.css}" {place}><title>{text}</title></circle>')
+            parts.append(f'<circle class="dot {css}" {place}><title>{text}</title></circle>')
     return parts

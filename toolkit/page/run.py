@@ -13,11 +13,12 @@ from ..options import NOT_SET, format_value
 from ..storage.checkpoint_store import REPORTS
 from ..storage.commit_log import NO_HASH, Entry
 from ..storage.jsonl import read_records
-from . import events
+from . import events, judgement
 from .chart import Line, make_chart
 from .curves import Curve, Curves
 from .pictures import Album, list_frames, list_pictures
-from .sections import describe_test, list_quantities, read_sections
+from .quantities import describe_test, list_quantities
+from .sections import read_sections
 from .tables import make_table
 from .values import clean_text, count, fields, format_count, format_number, in_words, items
 
@@ -40,7 +41,7 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     happened.sort(key=lambda event: event.step)
     sections = read_sections(fields(record.test).get("page"))
     place = events.find_place(record)
-    findings = events.list_findings(record, place, happened, curves, sections)
+    findings = judgement.list_findings(record, place, happened, curves, sections)
     worst = next((finding for finding in findings if finding.text), None)
     is_told = worst is not None and worst.text == record.reason
     total = f" of {record.total_steps:,}" if count(record.total_steps) else ""
@@ -65,11 +66,11 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
         "tested": describe_test(record),
         "worst": worst,
         "autopsy": events.read_autopsy(record),
-        "advice": events.list_advice(record, findings),
+        "advice": judgement.list_advice(record, findings),
         "again": again,
         "again_needs": needs,
         "curves": curves,
-        "charts": _draw_curves(curves, count(fields(record.best).get("step"))),
+        "charts": _draw_curves(curves, judgement.find_best_step(record, curves)),
         "sections": sections,
         "metrics": make_table("All metrics of the test", ["metric", "value"], metrics),
         "pictures": pictures,
@@ -107,7 +108,7 @@ def _describe_head(record: RunRecord, machine: Dict[str, Any]) -> str:
     network = network if isinstance(network, str) and network != "auto" else ""
     model = f"{os.path.basename(record.plugin)} {network}".strip()
     size = count(fields(record.manifest.get("model")).get("parameters"))
-    examples, num_classes = sum(record.examples.values()), len(events.list_classes(record))
+    examples, num_classes = sum(record.examples.values()), len(judgement.list_classes(record))
     num_cores, seconds = count(machine.get("cores")), finite(record.seconds)
     parts = [
         (f"{model} ({format_count(size, 'parameter')})" if size else model)
@@ -167,7 +168,7 @@ def _describe_data(record: RunRecord) -> Dict[str, Any]:
     spec = fields(fields(record.manifest.get("data")).get("spec"))
     form = " x ".join(map(str, items(spec.get("shape"))[:8])) + f" {spec.get('dtype') or ''}"
     splits = ", ".join(f"{number:,} {name}" for name, number in record.examples.items())
-    columns, classes = ["class", "training examples"], events.list_classes(record)[:200]
+    columns, classes = ["class", "training examples"], judgement.list_classes(record)[:200]
     return {
         "text": "; ".join(filter(None, [record.data_name, splits, form.strip()])),
         "classes": make_table("Classes", columns, classes, columns[1:]),

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from ..display.console import Console
 from ..errors import UsageError
-from ..graph.build import build_inference
+from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
 from ..inference.evaluation import report
 from ..inference.evaluator import Evaluator
@@ -25,14 +25,16 @@ class RunEvaluator:
         self._job, self._run_data, self._plan = job, run_data, plan
         self._console = console
         self._evaluator: Optional[Evaluator] = None
+        self._predict_graph: Optional[InferenceGraph] = None
         # The graphs that are needed after the training, so that a fault shows before it. A run that
-        # continues builds that of predictions where it is used: it may be of an earlier version,
-        # which did not ask for it.
+        # continues builds that of predictions, which is kept for scorers, where it is used: it may
+        # be of an earlier version, which did not ask for it.
         if job.folder.is_new:
             spec = run_data.spec
             run = Run("predict", plan.options, spec, job.folder.path, plan.total_steps)
             try:
-                build_inference(job.plugins, run)
+                graph = build_inference(job.plugins, run)
+                self._predict_graph = graph if job.plugins.has_hook("scorers") else None
             except UsageError as error:  # a refusal, as of a search whose weights are of no use
                 if job.options.evaluate:
                     raise
@@ -52,6 +54,7 @@ class RunEvaluator:
                 total_steps=self._plan.total_steps,
                 folder=self._job.folder.path,
                 splits=self._run_data.prepare_split,
+                predict_graph=self._predict_graph,
             )
         return self._evaluator
 

@@ -13,7 +13,7 @@ from typing import Any, Dict, Sequence, Tuple
 
 import click
 import numpy as np
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 
 from toolkit import DataError, DrivenRun, UsageError, cli_options, tf
 

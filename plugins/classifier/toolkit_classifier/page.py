@@ -68,17 +68,17 @@ def class_table(report):
 
 
 def calibration_chart(calibration):
-    """The bins as dots with their intervals."""
+    """The bins as dots, whose areas are their numbers of examples."""
     bins = calibration["bins"]
     points = [
         [each["confidence"], each["accuracy"], each["interval"]["low"], each["interval"]["high"]]
         for each in bins
     ]
-    dots = {"name": "bins", "points": points, "draw": "dots"}
+    dots = {"name": "bins, by their number of examples", "points": points, "draw": "dots"}
     return {
         "title": f"Calibration: error {calibration['ece']:.4f}",
         "x": "probability of the prediction",
         "y": "share that is right",
-        "lines": [dots],
+        "lines": [dict(dots, sizes=[each["examples"] for each in bins])],
         "diagonal": True,
     }

@@ -19,7 +19,7 @@ import warnings
 from typing import Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 
 from ...compat import tf
 from ...errors import DataError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any, Dict, List, Optional, Tuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, text_format
 from google.protobuf.message_factory import GetMessageClass
@@ -12,7 +13,8 @@ from toolkit import tf
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _ONE, _MANY = _FIELD.LABEL_OPTIONAL, _FIELD.LABEL_REPEATED
 _TEXT, _NUMBER, _MESSAGE = _FIELD.TYPE_STRING, _FIELD.TYPE_UINT32, _FIELD.TYPE_MESSAGE
-_MESSAGES = {  # name -> its fields: name, label, type, message
+_Field = Tuple[str, Any, Any, Optional[str]]  # name, label, type, message
+_MESSAGES: Dict[str, List[_Field]] = {
     "SpriteMetadata": [
         ("image_path", _ONE, _TEXT, None),
         ("single_image_dim", _MANY, _NUMBER, None),
@@ -33,7 +35,7 @@ _MESSAGES = {  # name -> its fields: name, label, type, message
 }
 
 
-def _message_classes():
+def _message_classes() -> List[Any]:
     file = descriptor_pb2.FileDescriptorProto(name="projector.proto", package="adopted")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
