@@ -241,6 +241,12 @@ def test_clipping_of_keras_is_refused(name):
         values_after(optimizer=optimizer)
 
 
+def test_an_optimizer_that_waits_for_other_processes_is_refused():
+    optimizer = tf.train.SyncReplicasOptimizer(tf.train.AdamOptimizer(0.1), 1)
+    with pytest.raises(UsageError, match="SyncReplicasOptimizer waits for other processes"):
+        values_after(optimizer=optimizer)
+
+
 @ONLY_2
 def test_an_optimizer_of_newer_keras_is_refused():
     optimizer = pytest.importorskip("tf_keras").optimizers.Adam(0.1)

@@ -188,6 +188,11 @@ def adapt(optimizer: Any, scope: str, rate: Any = None) -> TrainOptimizer:
     """
     cls = type(optimizer)
     subject = f"The optimizer {cls.__module__.partition('.')[0]}.{cls.__qualname__}"
+    if isinstance(optimizer, tf.train.SyncReplicasOptimizer):
+        raise UsageError(
+            f"{subject} waits for other processes, and a run averages gradients itself.",
+            hint="Pass the optimizer that it wraps.",
+        )
     if isinstance(optimizer, tf.train.Optimizer):
         return TrainOptimizer(optimizer, scope, rate)
     if not isinstance(optimizer, tf.keras.optimizers.Optimizer):
