@@ -184,7 +184,7 @@ def test_a_fault_of_convert_has_the_position_in_the_split(monkeypatch):
         def convert(self, features, labels):
             return features if features.max() == 1 else features[:, :, 0], labels
 
-    monkeypatch.setattr("toolkit.run_data.examples_per_chunk", lambda num_bytes: 2)
+    monkeypatch.setattr("toolkit.data.normalization.CHUNK_BYTES", 1)
     monkeypatch.setattr("toolkit.run_data.RESIDENT_LIMIT", 0)
     with pytest.raises(ToolkitError, match="for example 7 but .* for example 1"):
         run_data_of(Failing(), normalize="yes")
