@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from ..errors import UsageError, suggest
 from ..options import format_value
-from .differences import find_special_options, own_options
+from .differences import find_special_options, join_names, own_options
 from .metrics import Metric, main_metric
 from .record import EXTENSIONS, Found, RunRecord, read_runs
 
@@ -25,6 +25,7 @@ _FIELDS = (
 _FACTS = ("exit_code", "step", "total_steps", "seconds", "created", "plugin", "extensions")
 _DESCENDING = {"step": "step", "time": "seconds", "created": "created"}  # key -> field
 SORT_KEYS = ("metric", *_DESCENDING, "name")
+_MAX_NAMES = 8  # of each kind in a hint
 _ORDERS: Dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -234,8 +235,8 @@ def check_columns(names: Sequence[str], rows: Sequence[Row], columns: Sequence[s
 def _check_names(
     names: Sequence[str], rows: Sequence[Row], action: str, fields: Sequence[str]
 ) -> None:
-    """Raise UsageError for a name that no run has: with the most similar one, or with all but the
-    options that nobody set, as there are more than a hundred.
+    """Raise UsageError for a name that no run has: with the most similar one, or a few of each
+    kind, as there are more than a hundred options.
     """
     records = [row.record for row in rows if row.record]
     metrics = {name for record in records for name in record.metrics}
@@ -246,8 +247,13 @@ def _check_names(
         hint = suggest(name, {*known, *fields})
         if not hint.startswith("Did you mean"):
             own = {key for record in records for key in own_options(record)}
-            hint = suggest(name, {*metrics, *own, *fields})
-            hint += " Any other option has the name of its flag."
+            kinds = {"metrics": metrics, "options that somebody set": own, "columns": set(fields)}
+            parts = [
+                f"{kind}: {join_names(sorted(each), _MAX_NAMES)}"
+                for kind, each in kinds.items()
+                if each
+            ]
+            hint = f"For example {'; '.join(parts)}; any other option has the name of its flag."
         raise UsageError(
             f"There is no '{name}' to {action}: it is no option and no metric of these runs.",
             hint=hint,

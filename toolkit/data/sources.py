@@ -69,11 +69,12 @@ def _find_source(value: str) -> Source:
     prefix, colon, path = value.partition(":")
     source, full_path = SOURCES.get(prefix), os.path.expanduser(value)
     if source is None:
-        is_path = bool(value) and not colon and not os.path.exists(full_path)
-        fault = "is no source, and no file or folder" if is_path else "names no source"
+        message, hint = f"The data '{value}' names no source.", ""
+        if value and not colon and not os.path.exists(full_path):
+            message = f"The data '{value}' is no source, and no file or folder."
+            hint = suggest_path(full_path)
         names = [each.value for each in SOURCES.values()]
-        hint = suggest_path(full_path) if is_path else ""
-        raise UsageError(f"The data '{value}' {fault}.", hint=hint or suggest(prefix, names))
+        raise UsageError(message, hint=hint or suggest(prefix, names))
     if bool(path) != (":" in source.value) or bool(colon) != bool(path):
         raise UsageError(
             f"The data '{value}' {'names no path' if ':' in source.value else 'takes no path'}.",

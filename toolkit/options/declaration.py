@@ -33,6 +33,7 @@ def option(
     resume_may_change: Optional[bool] = None,
     used_if: Optional[Mapping[str, Any]] = None,
     path: PathForm = False,
+    words: Sequence[str] = (),
     **limits: Any,
 ) -> Any:
     """Declare one option of an `Options` class.
@@ -54,6 +55,7 @@ def option(
             may be a file; "weights" if `@STEP` may follow the path. A relative path in a
             configuration file starts at the folder of the file, and the paths of a run are still
             valid after a move.
+        words: values that are words with a meaning of their own, although `path` is True.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length`, `pattern`.
     """
     extra: Dict[str, Any] = {
@@ -68,6 +70,7 @@ def option(
             for name, values in (used_if or {}).items()
         },
         "path": path if isinstance(path, (bool, str)) else tuple(path),
+        "words": tuple(words),
     }
     return pydantic.Field(default, description=help, json_schema_extra=extra, **limits)
 

@@ -36,10 +36,12 @@ def map_paths(options: Type[Options], name: str, value: Any, function: MapPath) 
         value: text, or a list of texts; other values are returned unchanged.
         function: from a path to a path.
     """
-    form: Any = declared(options, name).get("path", False)
+    facts = declared(options, name)
+    form: Any = facts.get("path", False)
+    words: Sequence[str] = facts.get("words", ())
 
     def map_path(text: Any) -> Any:
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str) or text in ("", *words):
             return text
         if form is True:
             return function(text)
