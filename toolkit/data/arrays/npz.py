@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zipfile
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
@@ -256,6 +257,7 @@ def _open(path: str) -> Any:
         found = f"bytes {' '.join(f'{byte:02x}' for byte in start)}" if start else "nothing"
     else:
         try:
+            zipfile.ZipFile(path).close()  # for a damaged one, old NumPy prints an error as well
             return np.load(path, allow_pickle=False)
         except Exception as error:  # damaged bytes can make zipfile and numpy raise anything
             found = f"a damaged zip file ({_reason(error)})"
