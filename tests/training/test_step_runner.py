@@ -13,7 +13,7 @@ from run_fixtures import records, steps_of
 
 from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
-from toolkit.data.readers.stream import StreamReader
+from toolkit.data.readers import stream
 from toolkit.errors import DataError, DivergedError, InterruptedRun
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import loop, step_runner
@@ -343,8 +343,8 @@ def test_a_run_ends_after_the_call_in_which_its_time_limit_passes(data, form):
 
 
 def test_the_error_for_data_that_ends_in_a_call_names_the_step(data, monkeypatch):
-    whole = StreamReader._dataset
-    monkeypatch.setattr(StreamReader, "_dataset", lambda reader: whole(reader).take(9))
+    monkeypatch.setattr(stream, "_NO_END", 9)
+    monkeypatch.setattr(stream.StreamReader, "_batches_per_read", 1)
     monkeypatch.setenv("TOOLKIT_CACHE", "cache")
     options = dict(RARE, reader="stream", **LOOP)
     with pytest.raises(DataError, match="The data ended in step 10 of 60"):

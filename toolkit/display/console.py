@@ -180,7 +180,7 @@ class Console:
         """
         now, is_last = self._clock(), 0 < self._total_steps <= record["step"]
         self._bar_metrics = _join_metrics(record, MAX_BAR_METRICS)
-        secs = max(self._every_secs, (now - self._start_time) / 100)
+        secs = max(self._every_secs, (now - self._start_time) // 100)
         if is_last or now - self._last_line_time >= secs:
             self._last_line_time = now
             self.record(progress_line(record, self._total_steps))

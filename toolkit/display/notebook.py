@@ -26,11 +26,11 @@ class NotebookConsole(Console):
         self._width = 0  # of the line of progress that others replace
 
     def show(self, text: str) -> None:
-        super().show(f"\r{text:{self._width}}" if self._width else text)
+        super().show(f"\r{text.ljust(self._width)}" if self._width else text)
         self._width = 0
 
     def show_progress(self, text: str) -> None:
-        self._stream.write(f"\r{text:{self._width}}")
+        self._stream.write(f"\r{text.ljust(self._width)}")
         self._stream.flush()
         self._width = len(text)
 
