@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import List
 
 from ..compat import float_operations, tf
@@ -9,6 +10,7 @@ from ..options import CoreOptions
 
 # Below this many float operations a step, an op is done before a second thread has woken up.
 SMALL_STEP = 2e8
+_is_small: weakref.WeakKeyDictionary[tf.Graph, bool] = weakref.WeakKeyDictionary()
 
 # TensorFlow creates one pool of intra-op threads per process, with the number that its first
 # session asks for. That number; empty before the first session.
@@ -38,11 +40,18 @@ def session_config(options: CoreOptions) -> tf.ConfigProto:
     return config
 
 
+def is_small_step(graph: tf.Graph) -> bool:
+    """Whether the step that a graph makes is small: measured once, as that takes up to 0.3 s."""
+    if graph not in _is_small:
+        _is_small[graph] = float_operations(graph) < SMALL_STEP
+    return _is_small[graph]
+
+
 def choose_threads(options: CoreOptions, graph: tf.Graph) -> CoreOptions:
     """The options with `intra_op_threads` chosen: 1 for a small step, else unchanged.
 
     All sessions of a run take the number from here, whichever is the first.
     """
-    if options.intra_op_threads or float_operations(graph) >= SMALL_STEP:
+    if options.intra_op_threads or not is_small_step(graph):
         return options
     return options.model_copy(update={"intra_op_threads": 1})
