@@ -10,10 +10,10 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..compat import float_operations, make_callable
+from ..compat import make_callable
 from ..graph.build import TrainingGraph
 from ..graph.guard import GuardValues
-from ..graph.session_config import SMALL_STEP
+from ..graph.session_config import is_small_step
 from .peers import RUN, NoPeers
 
 # A call is long enough that Python costs nothing, and short enough that a signal or a deadline
@@ -50,8 +50,7 @@ class StepRunner:
         self._peers = NoPeers() if peers is None else peers
         # A small step is fastest in this thread, which tf.data would take for its own, and so would
         # a server; large ops gain by several threads.
-        inline = in_memory and not self._peers.count
-        inline = inline and float_operations(graph.tf_graph) < SMALL_STEP
+        inline = in_memory and not self._peers.count and is_small_step(graph.tf_graph)
         fetches = [graph.step_after] + refusal_fetches(graph) if loop else [graph.train_op]
         self._call = make_callable(session, fetches, [loop.num_steps] if loop else [], inline)
         self._max_steps = (
