@@ -188,3 +188,12 @@ def test_a_process_that_knows_it_has_some_time_to_close(make_job, closes):
 
 def is_unwatched(member):
     return not member.channel._is_watched
+
+
+def test_what_is_sent_while_the_end_arrives_is_dropped(make_job):
+    chief, worker = make_job(workers=1).start()
+    chief.channel.close()
+    wait_until(lambda: worker.has_ended)
+    worker.channel._call(worker.peer("chief").send, "ready", {})
+    with pytest.raises(JobEnded):
+        worker.channel.check()

@@ -44,6 +44,7 @@ class Peer:
         # Where a write fails, asyncio would forget what has arrived and was not read yet.
         setattr(reader, "set_exception", self._read_rest)  # noqa: B010 - a method of the reader
         self._error: Optional[BaseException] = None  # with which the connection broke
+        self._is_finished = False  # nothing more is sent
         self.task: Optional[Task] = None  # once it is known
         self.last_heard = now()  # when bytes last arrived, also in the middle of a large message
         self.inbox: Deque[Message] = collections.deque()  # commands or replies not yet taken
@@ -52,9 +53,9 @@ class Peer:
         self.is_over: asyncio.Future[None] = asyncio.get_event_loop().create_future()
 
     def send(self, kind: str, body: Dict[str, Any], payload: bytes = b"") -> None:
-        """Send a message, unless the connection has ended."""
+        """Send a message, unless the connection has ended or the last one was sent."""
         text = json.dumps([kind, body]).encode("utf-8")
-        if not self._writer.transport.is_closing():
+        if not self._is_finished and not self._writer.transport.is_closing():
             sizes = [size.pack(len(data)) for size, data in zip(_SIZES, (text, payload))]
             self._writer.write(b"".join(sizes) + text)
             self._writer.write(payload)
@@ -109,6 +110,7 @@ class Peer:
 
     def finish(self) -> None:
         """Let the other side read what was sent, and then the end."""
+        self._is_finished = True
         with contextlib.suppress(OSError):  # the other side has reset the connection
             if not self._writer.transport.is_closing():
                 self._writer.write_eof()
