@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 
 import click
 
-from ..cli_options import Command, optional_output
+from ..cli_options import Command, FloatRange, optional_output
 from ..cluster.definition import read_cluster
 from ..cluster.tasks import Cluster, ClusterSettings
 from ..errors import RetryError, ToolkitError, UsageError
@@ -54,14 +54,14 @@ _FLAGS: Dict[str, Dict[str, Any]] = {
     },
     "join_secs": {
         "metavar": "X",
-        "type": click.FloatRange(1, MAX_SECS),
+        "type": FloatRange(1, MAX_SECS),
         "default": _DEFAULTS.join_secs,
         "help": "how long to wait for the other tasks at the start [seconds; default "
         f"{_DEFAULTS.join_secs:g}]",
     },
     "peer_secs": {
         "metavar": "X",
-        "type": click.FloatRange(2, MAX_SECS),
+        "type": FloatRange(2, MAX_SECS),
         "default": _DEFAULTS.peer_secs,
         "help": "how long another task may be silent before it counts as lost and the run ends "
         f"[seconds; default {_DEFAULTS.peer_secs:g}]",

@@ -33,7 +33,7 @@ _DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
 @click.option(
     "--level",
     default=0.95,
-    type=click.FloatRange(0.5, 0.9999),
+    type=shared.FloatRange(0.5, 0.9999),
     metavar="P",
     help="How sure the verdicts are, all together [default 0.95].",
 )

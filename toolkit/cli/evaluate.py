@@ -42,7 +42,7 @@ from .common import open_with_warnings, print_metrics, say, tta_option
 )
 @click.option(
     "--idle-secs",
-    type=click.FloatRange(0, 1e6),
+    type=shared.FloatRange(0, 1e6),
     metavar="S",
     help=f"With --follow: how long to wait for the run [default {FeedSettings().idle_secs:g}].",
 )
