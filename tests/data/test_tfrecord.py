@@ -287,6 +287,7 @@ REFUSED = {
     "negative": (records(*pictures(first=-1)), {}, "record 0: expected a class from 0 to .* -1"),
     "no image": (records(example(image=b"no", label=1)), {}, "record 0: expected an image, found"),
     "classes": (of_numbers(lambda i: 2**20 + 1), {}, "0: expected a class from 1 to 1,048,576"),
+    "one name": (records(example(a__b=[1, 2], a_b=3)), {}, "the keys 'a/b' and 'a_b' are both the"),
     "two heights": (records(raw(), raw(height=[3, 3])), {}, "record 1: .* key 'height', found 2"),
     "few pixels": (records(raw(), raw(height=2)), {}, "record 1: .* pixels of an image 4x2 with 3"),
     "nan": (records(example(a=float("nan"))), {}, "record 0: expected finite numbers in the key"),

@@ -13,7 +13,7 @@ import itertools
 import os
 import re
 import warnings
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -117,7 +117,16 @@ class _RecordReader:
         columns = [Column(each, kind) for each, kind in zip(values, kinds)]
         if len(keys) == 1 and not isinstance(values[0], Sequences):
             return columns[0]
-        return dict(zip(map(component_name, keys), columns))
+        keys_of: Dict[str, str] = {}
+        for key in keys:
+            other = keys_of.setdefault(component_name(key), key)
+            if other != key:
+                raise DataError(
+                    f"{self._settings.path}: the keys '{other}' and '{key}' are both the component "
+                    f"'{component_name(key)}'.",
+                    hint="Leave one out with --ignore-columns or --feature-columns.",
+                )
+        return dict(zip(keys_of, columns))
 
     def _read_key(self, key: str) -> Any:
         """An array [M, ...], sequences, or what is decoded at each read."""
