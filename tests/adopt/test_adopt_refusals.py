@@ -114,6 +114,7 @@ def test_what_a_script_wrote_before_may_be_in_its_way_and_is_moved(tmp_path, cap
     assert resume(path) == 1
     err = capfd.readouterr().err
     assert "AssertionError: aborting" in err
+    assert "Correct the cause; go on from train call 4 with: toolkit resume " in err
     assert "What it wrote into files before may be in its way here: move that." in err
     (tmp_path / "folder" / "out").rmdir()
     assert resume(path) == 0

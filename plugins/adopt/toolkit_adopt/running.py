@@ -66,15 +66,16 @@ def _run_script(run: DrivenRun, drive: Drive) -> str:
             raise
     except BaseException as error:
         if drive.failure is None:
-            raise _failed(error, name, path, drive.is_coming_back) from error
+            raise _failed(error, run, drive.is_coming_back) from error
     finally:
         for signum, handler in handlers.items():
             signal.signal(signum, handler)
     return f"{name} ended" if not drive.is_at_end else f"reached step {drive.step}"
 
 
-def _failed(error: BaseException, name: str, path: str, is_coming_back: bool) -> ToolkitError:
+def _failed(error: BaseException, run: DrivenRun, is_coming_back: bool) -> ToolkitError:
     """The error of a script that failed, whose own traceback is shown."""
+    path = run.settings["script"]
     frames = traceback.extract_tb(error.__traceback__)
     own = [place for place, frame in enumerate(frames) if frame.filename == path]
     shown = frames[own[0] :] if own else frames
@@ -82,10 +83,10 @@ def _failed(error: BaseException, name: str, path: str, is_coming_back: bool) ->
     sys.stderr.write("Traceback (most recent call last):\n" + "".join(lines))
     line = f" (line {shown[0].lineno})" if own else ""
     return ToolkitError(
-        f"{name} failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        f"{line}.",
-        hint="What was committed before stays; correct the cause, and resume the run."
-        + " What it wrote into files before may be in its way here: move that." * is_coming_back,
+        f"{os.path.basename(path)} failed: {type(error).__name__}: "
+        f"{str(error).splitlines()[0] if str(error) else ''}{line}.",
+        hint=f"Correct the cause; go on from train call {run.step} with: toolkit resume "
+        f"{run.argument} --allow script." + " What it wrote into files before may be in its way here: move that." * is_coming_back,
     )
 
 
