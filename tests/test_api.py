@@ -116,8 +116,10 @@ def test_a_model_that_is_fed_codes_predicts_from_them(generator_run):
         (dict(CODES, code=np.zeros([3, 4])), r"'code' is \[3, 4\] float64, expected \[N, 2\] f"),
         (dict(CODES, label=np.zeros(3)), r"'label' is \[3\] float64, expected \[N\] int32"),
         (np.zeros([3, 6, 6, 1], np.uint8), "found features"),
+        (dict(CODES, code=[[1, 2], [3]]), r"'code' is \[.\] object, expected \[N, 2\] float32"),
+        (dict(CODES, code=np.full([3, 2], 1e300)), "'code' has the number 1e.300, which is no fl"),
     ],
-    ids=["missing", "unknown", "rows", "shape", "type", "examples"],
+    ids=["missing", "unknown", "rows", "shape", "type", "examples", "ragged", "large"],
 )
 def test_inputs_that_do_not_fit_are_reported_by_name(generator_run, inputs, message):
     with open_trained(str(generator_run)) as run, pytest.raises(DataError, match=message):

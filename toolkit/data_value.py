@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 from typing import List
@@ -58,5 +59,5 @@ def _read_folder(value: str, path: str) -> List[str]:
     files = [each for name in names for each in _read_file(os.path.join(folder, name))]
     values += [each for each in files if not each.startswith("tfrecord:")][:3]
     if any(each.startswith("tfrecord:") for each in files):
-        values.append(f"tfrecord:{folder}/*.tfrecord*")
+        values.append(f"tfrecord:{glob.escape(folder)}/*.tfrecord*")
     return values or [f"images:{folder}"]

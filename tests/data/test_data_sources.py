@@ -177,6 +177,12 @@ def test_a_file_of_a_pair_stands_for_its_folder(idx_folder):
     assert complete(os.path.join(idx_folder, "train-images-idx3-ubyte")) == f"idx:{idx_folder}"
 
 
+def test_the_pattern_for_a_folder_of_records_escapes_its_name(tmp_path):
+    (tmp_path / "a[1]").mkdir()
+    (tmp_path / "a[1]" / "x.tfrecord").write_bytes(b"")
+    assert complete(str(tmp_path / "a[1]")) == f"tfrecord:{tmp_path}/a[[]1]/*.tfrecord*"
+
+
 def test_every_source_is_listed(cli):
     rows = {row["value"]: row["what"] for row in list_sources()}
     assert {"fashion-mnist", "idx:DIR", "npz:FILE", "images:DIR"} < set(rows)

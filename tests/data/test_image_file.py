@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 from data_fixtures import png_bytes
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from toolkit.data.images.image_file import (
     ImageForm,
@@ -284,6 +284,18 @@ def test_a_photograph_is_turned_upright(save):
     exif[0x0112] = 6
     pixels = np.array(read(save(image, "JPEG", exif=exif, quality=95), channels=1))
     assert pixels.shape == (32, 16) and pixels[4, 8] < 20 and pixels[28, 8] > 235
+
+
+@pytest.mark.parametrize("key", ["XML:com.adobe.xmp", "Raw profile type exif"])
+def test_a_png_that_a_text_says_is_turned_has_the_size_of_its_pixels(save, key):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    content = exif.tobytes()
+    texts = PngImagePlugin.PngInfo()
+    xmp = '<x tiff:Orientation="6"/>'
+    texts.add_text(key, xmp if key[0] == "X" else f"\nexif\n{len(content)}\n{content.hex()}")
+    path = save(Image.new("L", (3, 2)), pnginfo=texts)
+    assert read_header(path)[0] == (2, 3) and len(read(path, channels=1)) == 3
 
 
 def test_a_damaged_block_of_exif_is_no_fault_of_the_pixels(save):

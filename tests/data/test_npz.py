@@ -112,7 +112,8 @@ def test_whole_numbers_stay_whole_and_others_become_floats(opened):
 
 
 def test_arrays_that_are_not_read_are_noted(opened):
-    assert opened(x=X, y=EVEN, mean=X).notes == ["Arrays that are not read: mean."]
+    notes = opened(x=X, y=EVEN, mean=X, W=X, w=X).notes
+    assert notes == ["Arrays that are not read: W, mean, w."]
 
 
 @pytest.mark.parametrize(
@@ -250,6 +251,7 @@ def test_arrays_are_examples_as_those_of_a_file(cache, data, description):
             "x_train: the shapes \\[3, 4\\] and \\[4, 4\\], expected one",
         ),
         ((PIXELS, [None] * 12), "y_train: NoneType, expected numbers or texts"),
+        ((PIXELS, ["a", float("nan")] * 6), "y_train: texts and float, expected one type"),
         (("photos", "labels"), "has 'photos' as x_train, expected an array"),
         (
             {"training": (PIXELS, CLASSES)},

@@ -160,7 +160,7 @@ def test_a_pair_may_be_in_folders_below(tree):
         (["a/1.png", "a/1.bmp", "b/1.png"], "expected one image of each name"),
         (["testA/1.png", "testB/1.png"], "found a and b in 'test', and none in 'train'"),
         (["trainA/1.png", "testB/1.png"], "found b in 'test', and a in 'train'"),
-        (["train/a/1.png", "train/b/1.png", "more/1.png"], "found train beside more: splits or"),
+        (["train/a/1.png", "train/b/1.png", "more/1.png"], "found train beside more."),
         (["a/train/1.png", "a/more/1.png", "b/1.png"], "found more, train in 'a'"),
         (
             ["train/a/1.png", "train/b/1.png", "test/c/1.png", "test/d/1.png"],

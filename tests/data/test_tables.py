@@ -205,6 +205,7 @@ def test_several_columns_of_labels_are_a_vector(rows):
         ("a,label\n1,0.5\n2,x\n3,0.7\n4,0.8\n", {}, "t.csv: row 2: expected a number in 'label'"),
         ("a,label\n1,x\n2,\n", {}, "t.csv: row 2: expected a value in 'label', found none"),
         ("a,label\n1,x\n", {"label_kind": "value"}, "t.csv: row 1: expected a number in 'label'"),
+        ("a,label\n1,inf\n2,3\n", {}, "t.csv: row 1: expected a number in 'label', found 'inf'"),
         ("a,species\n1,x\n", {}, "found 'a', 'species'"),
         ("a,label,target\n1,x,y\n", {}, "found 'label', 'target'"),
         ("label\nx\ny\n", {}, "expected a column of features beside 'label'"),
@@ -297,6 +298,8 @@ def test_the_index_that_pandas_saves_is_left_out(rows, refusal):
         ({"label_column": ("lable",)}, "has no column 'lable' (--label-column)"),
         ({"split_column": "part"}, "has no column 'part' (--split-column)"),
         ({"image_column": "a", "ignore_columns": ("a",)}, "Both --ignore-columns and --image-col"),
+        ({"label_column": ("a", "a")}, "Twice --label-column names the column 'a'"),
+        ({"categories": "one-hot"}, "--categories one-hot has no effect on"),
     ],
 )
 def test_an_option_that_names_no_column_is_refused(rows, options, text):

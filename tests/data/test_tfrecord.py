@@ -130,6 +130,7 @@ def test_names_decide_the_splits(open_records, names):
     "names, place",
     [
         (("train/a", "test/a"), "*/*"),
+        (("train/a", "train/b", "train/test-0"), "train"),
         (("train/0/a.tfrecord", "train/1/a.tfrecord", "test/0/a.tfrecord"), ""),
         (("train/0/a.tfrecord", "train/1/a.tfrecord", "test/0/a.tfrecord"), "**/*.tfrecord"),
     ],
@@ -198,6 +199,8 @@ def test_names_of_classes_are_those_of_their_key_if_each_has_one(open_records, n
     data = open_records({"a": records(*contents)})
     assert data.spec.class_names == class_names
     assert ("not name each class" in data.notes[-1]) == (names[1] != "cat")
+    data = open_records({}, ignore_columns="image/class/text")
+    assert data.spec.class_names == ("1", "2")
 
 
 def test_texts_are_classes_in_their_order(open_records):
@@ -307,6 +310,8 @@ def test_what_is_wrong_is_named(open_records, content, columns, message):
 @pytest.mark.parametrize(
     "columns, message",
     [
+        ({"label_kind": "value", "ignore_columns": "label"}, "value has no effect on .* no key"),
+        ({"label_column": "a,a"}, "Twice --label-column names the column 'a'"),
         ({"label_column": "label", "feature_columns": "a,label"}, "Both --label-column and --fea"),
         ({"label_kind": "value", "label_column": "none"}, "value has no effect with --label-col"),
         ({"label_kind": "class", "label_column": "b,c"}, "--label-kind class: .* are no classes"),

@@ -10,7 +10,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 import numpy as np
 
 from ..errors import DataError
-from .column import TEXT, as_text, describe_shape
+from .column import TEXT, as_array, as_text, describe_shape
 
 # name -> (dtype, shape of one row); None is any size
 ArraySpecs = Mapping[str, Tuple[str, Tuple[Optional[int], ...]]]
@@ -33,7 +33,7 @@ def check_arrays(
         )
     result = {}
     for name, (dtype, shape) in sorted(specs.items()):
-        array, is_text = np.asarray(arrays[name]), dtype == TEXT
+        array, is_text = as_array(arrays[name]), dtype == TEXT
         can_convert = is_text and array.dtype.kind in "SUO"
         can_convert = can_convert or not is_text and np.can_cast(array.dtype, dtype, "same_kind")
         has_shape = len(array.shape) == 1 + len(shape) and all(
@@ -56,14 +56,16 @@ def check_arrays(
 
 
 def as_dtype(array: np.ndarray, dtype: str, source: str) -> np.ndarray:
-    """An array as another dtype of numbers. Raises a DataError if a whole number of that dtype
-    cannot be one of the values, as 1.5 or 2**40.
+    """An array as another dtype of numbers. Raises a DataError if it has no such number, as 1.5 or
+    2**40 is no int32 and 1e300 no float32.
     """
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         converted = np.asarray(array, dtype)
-    if converted.dtype.kind in "iu" and not np.array_equal(converted, array):
-        value = array[converted != array][0]
-        raise DataError(f"{source} has the number {value}, which is no {dtype}.")
+    is_wrong = np.isinf(converted) & np.isfinite(array)
+    if converted.dtype.kind in "iu":
+        is_wrong = converted != array
+    if is_wrong.any():
+        raise DataError(f"{source} has the number {array[is_wrong][0]}, which is no {dtype}.")
     return converted
 
 

@@ -139,8 +139,8 @@ def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None
         except (requests.RequestException, OSError, ValueError) as error:
             reason = "wrong SHA-256" if type(error) is ValueError else str(error)
             if isinstance(error, requests.RequestException):  # whose texts are paragraphs
-                status = getattr(error.response, "status_code", "")
-                reason = f"{type(error).__name__} {status}".rstrip()
+                status = getattr(error.response, "status_code", None)
+                reason = f"HTTP {status}" if status else f"no answer ({type(error).__name__})"
             failures.append(f"{url}: {reason}")
     raise DataError(
         f"{name}: expected {file} from one of {len(mirrors)} mirrors, found none that "

@@ -87,7 +87,7 @@ def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
         try:
             splits[split] = Split(features, Column(targets, class_names=class_names))
         except DataError as error:
-            raise DataError(f"{labels}: {error.message}", hint=error.hint) from None
+            raise DataError(f"{images}, {labels}: {error.message}", hint=error.hint) from None
     check_alike(splits, f"idx:{folder}")
     count = 1 + max(int(part.labels.max()) for part in splits.values())
     spec = describe(splits["train"], class_names, count)

@@ -85,6 +85,10 @@ def _as_array(name: str, values: Any) -> np.ndarray:
         if isinstance(values, (list, tuple)):
             if values and all(map(is_picture, values)):
                 values = [np.asarray(as_plain_picture(item)) for item in values]
+            texts = [isinstance(item, str) for item in values]
+            if any(texts) and not all(texts):  # of which NumPy would make texts
+                other = type(values[texts.index(False)]).__name__
+                raise ValueError(f"texts and {other}, expected one type")
             shapes = sorted({str(list(np.shape(item))) for item in values})
             if len(shapes) > 1:  # which versions of NumPy refuse in several ways
                 raise ValueError(f"the shapes {' and '.join(shapes[:2])}, expected one")
@@ -92,7 +96,8 @@ def _as_array(name: str, values: Any) -> np.ndarray:
         if array.dtype.kind == "O":
             items = list(array.ravel())
             if not all(isinstance(item, str) for item in items):
-                raise ValueError(f"{type(items[0]).__name__}, expected numbers or texts")
+                other = next(item for item in items if not isinstance(item, str))
+                raise ValueError(f"{type(other).__name__}, expected numbers or texts")
             array = array.astype(str)
     except Exception as error:  # of another library's arrays
         raise DataError(f"The data has no array as {name}: {error}.", hint=_FORMS) from error

@@ -18,6 +18,7 @@ Legend: N examples of a split, L labels of each.
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 import zipfile
@@ -199,13 +200,11 @@ def _number_texts(
 def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
     """Split name -> the keys of its features and of its labels; always with "train"."""
     key_of: Dict[str, str] = {}
+    twins: Dict[str, str] = {}  # by the name of which they have the letters
     for name in names:
         if key_of.setdefault(name.lower(), name) != name:
-            raise DataError(
-                f"{path}: the arrays {key_of[name.lower()]} and {name} differ in case alone.",
-                hint="Rename one of them.",
-            )
-    pairs = {}
+            twins[key_of[name.lower()]] = name
+    pairs: Dict[str, Tuple[Keys, Keys]] = {}
     for split, words in _WORDS.items():
         prefixes = [(x.format(word), y.format(word)) for word in words for x, y in _PREFIXES]
         whole = _WHOLE_PREFIXES if split == "train" else ()
@@ -220,6 +219,12 @@ def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
             f"{', '.join(sorted(names)) or 'no array'}.",
             hint=_HINT,
         )
+    for keys in itertools.chain(*pairs.values()):
+        for name in twins.keys() & set(keys.values()):
+            raise DataError(
+                f"{path}: the arrays {name} and {twins[name]} differ in case alone.",
+                hint="Rename one of them.",
+            )
     return pairs
 
 

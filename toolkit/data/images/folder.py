@@ -98,8 +98,10 @@ def list_images(folder: str) -> Dict[str, Listing]:
     return listings
 
 
-def split_folders(folder: str) -> Dict[str, str]:
-    """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes."""
+def split_folders(folder: str, has_classes: bool = True) -> Dict[str, str]:
+    """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes, or
+    without `has_classes` others.
+    """
     roots: Dict[str, str] = {}
     classes = []
     for entry in list_folders(folder):
@@ -119,9 +121,11 @@ def split_folders(folder: str) -> Dict[str, str]:
     if roots and (classes or "train" not in roots):
         names = ", ".join(os.path.basename(root) for root in roots.values())
         beside = f"beside {', '.join(classes)}" if classes else "without 'train'"
+        question = ": splits or classes?" if has_classes else "."
+        more = ", or a folder for each class alone." if has_classes else "."
         raise DataError(
-            f"{folder}: found {names} {beside}: splits or classes?",
-            hint="Give 'train', 'validation' and 'test' alone, or a folder for each class alone.",
+            f"{folder}: found {names} {beside}{question}",
+            hint=f"Give 'train', 'validation' and 'test' alone{more}",
         )
     if roots:
         _refuse_images_beside(folder, "the folders of splits")

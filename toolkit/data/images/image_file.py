@@ -37,6 +37,8 @@ _TURNS = {  # orientation of a camera's picture -> what makes it upright
     **{2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"},
     **{6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"},
 }
+# That say how a PNG is turned, where they come before the pixels.
+_PNG_BLOCKS = {"exif", "Raw profile type exif", "XML:com.adobe.xmp"}
 _TAIL = 1 << 17  # bytes at the end of a PNG file, among which a late block of EXIF is
 _BITS_PER_SAMPLE, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
 
@@ -245,7 +247,7 @@ def _orientation(file: Any) -> int:
 
 def _upright_size(file: Any) -> Tuple[int, int]:
     """The (width, height) of an image after it was turned upright."""
-    if file.format == "PNG" and "exif" not in file.info:  # it may be behind the pixels
+    if file.format == "PNG" and not _PNG_BLOCKS & set(file.info):  # it may be behind the pixels
         position = file.fp.tell()
         file.fp.seek(0, os.SEEK_END)
         file.fp.seek(max(0, file.fp.tell() - _TAIL))

@@ -128,7 +128,7 @@ def _find(folder: str) -> Dict[str, Pair]:
             for m in domains
         ]
     else:
-        splits = split_folders(folder)
+        splits = split_folders(folder, has_classes=False)
         places = [
             (split, side, os.path.join(root, side))
             for split, root in splits.items()
@@ -136,7 +136,8 @@ def _find(folder: str) -> Dict[str, Pair]:
         ]
         for side in () if splits else _two(folder):
             root = os.path.join(folder, side)
-            inner, below = split_folders(root) or {"train": root}, list_folders(root)
+            inner = split_folders(root, has_classes=False) or {"train": root}
+            below = list_folders(root)
             if root in inner.values() and any(name.lower() in SPLIT_FOLDERS for name in below):
                 _refuse_layout(folder, f"{join_names(below, 5)} in '{side}'")
             places += [(split, side, path) for split, path in inner.items()]

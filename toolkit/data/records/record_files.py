@@ -75,11 +75,12 @@ def _walk(root: str) -> List[str]:
 def _divide(paths: Sequence[str]) -> Dict[str, List[str]]:
     """Split name -> its files. Files of one split, or without names of splits, are all "train"."""
     root = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    outer = os.path.basename(root).lower()
     splits: Dict[Optional[str], List[str]] = collections.defaultdict(list)
     for path in paths:  # the split that the name of a file says, or else that of its nearest folder
         folder, name = os.path.split(path)
         below = os.path.relpath(folder or os.curdir, root).lower().split(os.sep)
-        words = [*re.split(r"[^A-Za-z]+", name.lower()), *reversed(below)]
+        words = [*re.split(r"[^A-Za-z]+", name.lower()), *reversed([outer, *below])]
         splits[next((SPLIT_FOLDERS[w] for w in words if w in SPLIT_FOLDERS), None)].append(path)
     if len(splits) == 1:
         return {"train": list(paths)}
@@ -206,9 +207,14 @@ def _unpack(path: str, folder: str) -> None:
     """Write the content of a compressed file, which may have several streams."""
     target = os.path.join(folder, "records")
     stream: Any = zlib.decompressobj(_AUTOMATIC)
-    with open(target, "wb") as file, translate_read_errors(), open_regular_file(path) as source:
+    with open(target, "wb") as file, open_regular_file(path) as source:
+
+        def read() -> bytes:
+            with translate_read_errors(path):  # not those of what is written
+                return source.read(_CHUNK)
+
         try:
-            for content in iter(lambda: source.read(_CHUNK), b""):
+            for content in iter(read, b""):
                 while content:
                     stream = zlib.decompressobj(_AUTOMATIC) if stream.eof else stream
                     file.write(stream.decompress(content))

@@ -203,7 +203,7 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
         warnings.simplefilter("ignore", RuntimeWarning)  # of protobuf, about damage
         for shard in shards:
             for number, (position, message) in enumerate(iterate_records(shard)):
-                record = Record(f"{shard.path}: record {number}", message)
+                record = Record(f"{shard.path}: record {number}", message, is_first=not number)
                 keys.update(list(record.features))
                 digest = hashlib.blake2b(digest_size=8)
                 for plan, row, number_of, file in zip(plans, rows, texts, values):

@@ -62,7 +62,8 @@ def open_tfrecord(settings: Settings) -> Dataset:
         hint = f"The model was trained on the keys {', '.join(features)}."
         _check_keys(first, features + labels, hint)
     plans = [_plan_key(first, key, key in labels) for key in features + labels]
-    if labels == [LABEL_KEYS[0]] and first.kind(NAME_KEY) == BYTES and NAME_KEY not in features:
+    is_free = NAME_KEY not in (*features, *settings.columns.ignore_columns)
+    if labels == [LABEL_KEYS[0]] and first.kind(NAME_KEY) == BYTES and is_free:
         plans.append(KeyPlan(NAME_KEY, NAME))
     reader = _RecordReader(settings, RecordIndex(shards, plans), labels)
     read = {key for plan in plans for key in (plan.key, *plan.size_keys)}
@@ -263,6 +264,12 @@ def _choose_keys(first: Record, columns: ColumnOptions) -> Tuple[List[str], List
     rest = [key for key in keys if key not in explicit and key not in ignored]
     if not columns.label_column:
         labels = [key for key in LABEL_KEYS if key in rest][:1]
+    if columns.label_kind != "auto" and not labels:
+        raise UsageError(
+            f"--label-kind {columns.label_kind} has no effect on {first.place}, which has no key "
+            f"{' or '.join(LABEL_KEYS)}.",
+            hint="Omit it, or name the key of the labels with --label-column.",
+        )
     if explicit:
         return list(dict.fromkeys(explicit)), labels
     rest = [key for key in rest if key not in labels]

@@ -253,7 +253,7 @@ def _are_values(column: TableColumn, texts: Sequence[str]) -> bool:
     if len(numbers) < len(texts):
         column.refuse_stray_text()
         return False
-    if any(number != int(number) for number in numbers if number == number):
+    if any(not number.is_integer() for number in numbers if number == number):
         return True
     if len(texts) <= MAX_INTEGER_CLASSES:
         return False

@@ -94,15 +94,16 @@ def follow_schema(
 
 
 def refuse_conflicts(options: ColumnOptions) -> None:
-    """Raise a UsageError for a column with two roles, or a kind of labels and no labels."""
+    """Raise a UsageError for a column with two roles, or that an option names twice, or a kind of
+    labels and no labels.
+    """
     flag_of: Dict[str, str] = {}
     for flag, name in _name_columns(options):
-        other = flag_of.setdefault(name, flag)
-        if other != flag and (other, flag) != ("--feature-columns", "--image-column"):
-            raise UsageError(
-                f"Both {other} and {flag} name the column '{name}'.",
-                hint="Name it in one of them.",
-            )
+        other = flag_of.get(name)
+        if other and (other, flag) != ("--feature-columns", "--image-column"):
+            both = f"Both {other} and {flag} name" if other != flag else f"Twice {flag} names"
+            raise UsageError(f"{both} the column '{name}'.", hint="Name it once.")
+        flag_of[name] = flag
     if options.label_kind != "auto" and options.label_column == (NONE,):
         raise UsageError(
             f"--label-kind {options.label_kind} has no effect with --label-column none.",

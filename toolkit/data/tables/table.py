@@ -21,7 +21,7 @@ from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Tu
 
 import numpy as np
 
-from ...errors import DataError, ToolkitError
+from ...errors import DataError, ToolkitError, UsageError
 from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
@@ -103,6 +103,12 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
         schema = find_schema([columns[name] for name in features], labels, options)
         if not schema.images:
             refuse_idle_images(path, settings.images)
+        if options.categories != ColumnOptions().categories and not schema.categories:
+            raise UsageError(
+                f"--categories {options.categories} has no effect on {path}, which has no column "
+                "of few different texts.",
+                hint="Omit --categories.",
+            )
     num_rows = len(next(iter(columns.values())))
     numbers = np.zeros((num_rows, len(schema.numbers)), np.float32)
     for position, name in enumerate(schema.numbers):
@@ -114,7 +120,7 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
     for name in (*schema.categories, *schema.texts, *schema.images):
         masks[name] = columns[name].map("".__eq__, bool)
     masks.update((name, missing_labels(columns[name])) for name in labels)
-    rows = _rows_with_values(columns, masks, options.missing, needed)
+    rows = _rows_with_values(columns, masks, options.missing, needed, labels)
     if len(rows) < num_rows:
         notes.append(f"{num_rows - len(rows):,} rows with empty fields are left out.")
     kind = schema.label_kind or options.label_kind
@@ -167,7 +173,11 @@ def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
 
 
 def _rows_with_values(
-    columns: Columns, masks: Mapping[str, np.ndarray], missing: str, needed: AbstractSet[str]
+    columns: Columns,
+    masks: Mapping[str, np.ndarray],
+    missing: str,
+    needed: AbstractSet[str],
+    labels: Sequence[str],
 ) -> np.ndarray:
     """The rows with examples, int64 [n]; a DataError if fields are missing that may not be: where
     the masks say so, with "fill" those of the columns that are needed.
@@ -180,11 +190,11 @@ def _rows_with_values(
         return np.flatnonzero(is_complete)
     hint = "Leave out the emptiest columns with --ignore-columns."
     if missing != "drop":
-        fill = ", or fill in means with --missing fill" if missing == "refuse" else ""
-        hint = (
-            "Leave out these rows with --missing drop, or the columns with --ignore-columns "
-            f"{','.join(masks)}{fill}."
-        )
+        hint = "Leave out these rows with --missing drop"
+        if not masks.keys() & set(labels):  # which no option can leave out or fill in
+            fill = ", or fill in means with --missing fill" if missing == "refuse" else ""
+            hint += f", or the columns with --ignore-columns {','.join(masks)}{fill}"
+        hint += "."
     row = int(np.argmin(is_complete))
     first = next(name for name, mask in masks.items() if mask[row])
     counts = ", ".join(f"{int(mask.sum()):,} in '{name}'" for name, mask in masks.items())
