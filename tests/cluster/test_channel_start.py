@@ -188,14 +188,16 @@ def test_a_process_of_a_job_that_is_about_to_end_waits_for_the_next_one(make_job
     join([job.open("chief"), following])
 
 
-def test_another_version_of_the_toolkit_is_refused(make_job):
-    job = make_job(workers=1)
+def test_another_version_of_the_toolkit_ends_the_job_for_all(make_job):
+    job = make_job(workers=2)
     chief = job.open("chief")
     await_listener(job.port).close()
-    kind, refusal = job.connect("worker 0", version=[2, "0.0.1"]).receive()
-    assert kind == "refusal" and "runs toolkit 0.0.1 and the chief" in refusal["text"]
-    wait_until(lambda: chief.lines)
-    assert chief.lines == ["refused a process: " + refusal["text"]]
+    worker = job.open("worker 0")
+    kind, refusal = job.connect("worker 1", version=[2, "0.0.1"]).receive()
+    assert kind == "refusal" and refusal["hint"] == "Install the same version on all machines."
+    errors = errors_of([chief, worker])
+    assert [error.exit_code for error in errors] == [2, 2]
+    assert "worker 1 (127.0.0.1:61) runs toolkit 0.0.1 and the chief" in errors[0].message
 
 
 @pytest.mark.parametrize("first, second", [("chief", "worker 0"), ("worker 0", "chief")])

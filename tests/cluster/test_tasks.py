@@ -249,3 +249,8 @@ def test_the_channel_has_the_next_port_that_no_task_has(addresses, address):
 
 def test_the_port_of_the_channel_may_be_set():
     assert read(config(PAIR, WORKER), channel_port=2).channel_address == ("a", 2)
+
+
+def test_the_channel_does_not_get_the_port_of_a_task_on_the_chiefs_host():
+    message = error_of(config({"worker": ["a:1", "a:2"]}, WORKER), channel_port=2).message
+    assert message == "--channel-port 2 is the port of worker 1, a:2."

@@ -33,6 +33,7 @@ def fake(monkeypatch):
         (["resume"], "Missing argument 'RUN'"),
         (["run", "--config", "mine.toml"], "mine.py', code that you have not run before"),
         (["resume", "missing"], "missing does not exist."),
+        (["resume", "r", "--from", "2"], "--from creates a new run, which one process alone has"),
         (["run"], "No plugin is named."),
         (["run", "--plugin", "clasifier"], "There is no plugin 'clasifier'."),
         ([*RUN, "--lerning-rate", "1"], "--lerning-rate"),

@@ -88,9 +88,13 @@ def test_what_a_process_that_died_had_started_is_killed(here):
     wait_until(lambda: is_gone(read_pid("pid")))
 
 
-def test_only_the_chief_prints_json(here):
-    assert launch_scripts({}, command=Command(["run", "--json"], "r")) == 0
-    assert [starts_of("chief"), starts_of("worker 0")] == [["run --json"], ["run"]]
+def test_only_the_chief_prints_json_and_once(here, capsys):
+    scripts = {"chief": "print('{}', start, flush=True); sys.exit(138 if start == 1 else 0)"}
+    assert launch_scripts(scripts, command=Command(["run", "--json"], "r")) == 0
+    words = "run --json --resume"
+    assert starts_of("chief") == ["run --json", words]
+    assert starts_of("worker 0") == [word.replace(" --json", "") for word in starts_of("chief")]
+    assert capsys.readouterr().out == "{} 2\n"  # of the last attempt alone
 
 
 def num_starts(name):

@@ -167,6 +167,7 @@ def test_a_branch_without_the_best_checkpoint_so_far_has_the_last(cli, golden):
     damage(run, 2)
     result = cli("resume", run, "--from", 4)
     assert result.code == 0 and "last checkpoint, step 6" in result.out
+    assert "note   step 2 was best so far, and its checkpoint no longer exists" in result.err
     assert "step 6" in cli("evaluate", f"{run}-from-4").out
 
 

@@ -114,6 +114,12 @@ def _read_command(words: Sequence[str]) -> Command:
                 f"{flag} is in the command, but 'toolkit launch' sets the task of each process.",
                 hint=f"Omit {flag}, or start each process by hand with 'toolkit {name}'.",
             )
+    if has_flag(words, "--from"):
+        raise UsageError(
+            "--from creates a new run, which one process alone has to do.",
+            hint="Branch off with 'toolkit resume RUN --from STEP --pause-at N', then launch "
+            "'resume' with the branch.",
+        )
     from . import run as commands
 
     parsed: PluginCommand = getattr(commands, name)

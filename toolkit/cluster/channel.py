@@ -406,9 +406,12 @@ class Channel:
             self._admit(peer, check_identity(first.body, self._cluster))
             await self._receive_all(peer)
         except Refusal as refusal:
-            peer.send("refusal", {"text": refusal.text, "retry_secs": refusal.retry_secs})
+            facts = {"text": refusal.text, "hint": refusal.hint, "retry_secs": refusal.retry_secs}
+            peer.send("refusal", facts)
             peer.finish()
-            if not refusal.retry_secs:
+            if refusal.ends_job:
+                self._end(UsageError(refusal.text, refusal.hint))
+            elif not refusal.retry_secs:
                 self._log(f"refused a process: {refusal.text}")
             its_end = asyncio.ensure_future(reader.read())  # it has read the reason
             await asyncio.wait([its_end], timeout=_FAREWELL_SECS)
@@ -435,7 +438,7 @@ class Channel:
                 first_refusal = min(first_refusal, now)
                 if now - first_refusal >= refusal.retry_secs:
                     self._is_refused = True
-                    self._end(UsageError(refusal.text, hint="Start each task of a cluster once."))
+                    self._end(UsageError(refusal.text, refusal.hint))
                     return
             except _FAULTS as error:
                 self.problem = explain(error, self._cluster)
@@ -452,9 +455,8 @@ class Channel:
             peer.send("identity", identify(self._cluster))
             answer = await peer.receive()
             if answer.kind == "refusal":
-                raise Refusal(
-                    str(answer.body.get("text")), float(answer.body.get("retry_secs", 0.0))
-                )
+                text, hint = (str(answer.body.get(key, "")) for key in ("text", "hint"))
+                raise Refusal(text, hint, float(answer.body.get("retry_secs", 0.0)))
             if answer.kind != "welcome":
                 raise WireError(f"it answered {answer.kind!r:.40}")
             return peer
@@ -469,7 +471,8 @@ class Channel:
                 raise Refusal("the last job is about to end", retry_secs=math.inf)
             if task in self._peers:  # which may have died a moment ago
                 secs = self._peer_secs + _RESTART_SECS
-                raise Refusal(f"Another process is {describe(task)} already.", retry_secs=secs)
+                hint = "Start each task of a cluster once."
+                raise Refusal(f"Another process is {describe(task)} already.", hint, secs)
             peer.task = task
             if self._cluster.is_chief:
                 peer.send("welcome", {})

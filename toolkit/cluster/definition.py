@@ -47,7 +47,15 @@ def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optio
         cluster = read_tf_config(text) if text.strip() else read_slurm(environ)
     if cluster is None or cluster.tasks == [cluster.task]:
         return None
-    return cluster._replace(settings=settings)
+    cluster = cluster._replace(settings=settings)
+    for task in cluster.tasks if settings.channel_port else ():
+        if split_address(task.address) == cluster.channel_address:
+            raise UsageError(
+                f"--channel-port {settings.channel_port} is the port of {task.name}, "
+                f"{task.address}.",
+                hint="Choose another port on the chief's host, or omit --channel-port.",
+            )
+    return cluster
 
 
 def read_tf_config(text: str) -> Optional[Cluster]:

@@ -21,13 +21,13 @@ _ALONE = "--cluster '{}' trains alone."
 
 
 class Refusal(Exception):
-    """A process that is refused, with a sentence for its user: it may try again for `retry_secs`,
-    since the reason may pass.
+    """A process that is refused, with sentences for its user: it may try again for `retry_secs`,
+    since the reason may pass; if it `ends_job`, all end.
     """
 
-    def __init__(self, text: str, retry_secs: float = 0.0):
+    def __init__(self, text: str, hint: str = "", retry_secs: float = 0.0, ends_job: bool = False):
         super().__init__(text)
-        self.text, self.retry_secs = text, retry_secs
+        self.text, self.hint, self.retry_secs, self.ends_job = text, hint, retry_secs, ends_job
 
 
 def identify(cluster: Cluster) -> Dict[str, Any]:
@@ -54,11 +54,16 @@ def check_identity(body: Dict[str, Any], cluster: Cluster) -> Task:
     if body["digest"] != own["digest"] or not tasks:
         raise Refusal(
             f"{name} has another definition of the cluster than the chief"
-            f" at {show_address(*cluster.channel_address)}: all processes need the same addresses."
+            f" at {show_address(*cluster.channel_address)}: all processes need the same addresses.",
+            hint="Give every process the same cluster, or the chief another port.",
         )
     if body["version"] != own["version"]:
         other = str(body["version"][-1:])[2:-2]
-        raise Refusal(f"{describe(tasks[0])} runs toolkit {other} and the chief {__version__}.")
+        raise Refusal(
+            f"{describe(tasks[0])} runs toolkit {other} and the chief {__version__}.",
+            hint="Install the same version on all machines.",
+            ends_job=True,
+        )
     return tasks[0]
 
 

@@ -160,7 +160,8 @@ class Loop:
 
     def _end_hooks(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
-            self._runner.tell("on_stop", self.session, self.step, error)
+            with translated_errors(self):
+                self._runner.tell("on_stop", self.session, self.step, error)
 
     # ----------------------------------------------------------------------------------- one step
 
@@ -284,16 +285,19 @@ class Loop:
         RetryError for a second session, with which TensorFlow replaces one that was lost before the
         first step: a resume continues, as after a kill.
         """
-        if self._has_begun:
-            raise RetryError(f"The session was lost at step {self.step}.")
-        self._has_begun = True
         trainer, folder, weights = self._trainer, self._folder, self._weights
-        # The variables: of the checkpoint, or of --init-from. Damage to the first was reported.
         checkpoint = trainer.start
+        if self._has_begun:
+            step = checkpoint.step if checkpoint else 0
+            raise RetryError(f"The session was lost at step {step}.")
+        self._has_begun = True
+        # The variables: of the checkpoint, or of --init-from. Damage to the first was reported.
         if checkpoint is not None:
             try:
                 with plain_path(checkpoint.path) as path:
                     self._plan.saver.restore(session, path)
+            except (tf.errors.AbortedError, tf.errors.UnavailableError):
+                raise  # a lost session
             except tf.errors.OpError as error:
                 raise CheckpointError(
                     f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."

@@ -87,7 +87,8 @@ def _failed(error: BaseException, run: DrivenRun, is_coming_back: bool) -> Toolk
         f"{str(error).splitlines()[0] if str(error) else ''}{line}.",
         hint=f"Correct the cause; go on from train call {run.step} with: toolkit resume "
         f"{run.argument} --allow script."
-        + " What it wrote into files before may be in its way here: move that." * is_coming_back,
+        + " What it wrote into files before may be in its way here: move that."
+        * is_coming_back,
     )
 
 

@@ -13,6 +13,8 @@ from ...files import plain_path, sync
 from ...storage.run_folder import RunFolder
 from .base import Every, SessionHook
 
+FLUSH_SECS = 30.0  # so that a TensorBoard that is open shows events soon
+
 
 class Summaries(SessionHook):
     """Writes TensorBoard events: those of other hooks, on due steps tf.summary's, and once
@@ -85,7 +87,8 @@ class EventFile:
     """A new file of events in a folder, which is created if it does not exist.
 
     TensorFlow's own writer hands events to a thread, which loses them when the process is killed
-    and whose errors nobody catches. Here events are written at once, and reach the disk on request.
+    and whose errors nobody catches. Here they are handed to the system after FLUSH_SECS at most
+    where others follow, and reach the disk on request.
 
     Raises:
         OSError, tf.errors.OpError: the file cannot be written.
@@ -98,16 +101,20 @@ class EventFile:
         self.path = os.path.join(folder, f"{name}.{time.time_ns():020d}")
         with plain_path(self.path) as path:
             self._writer = tf.io.TFRecordWriter(path)
+        self._last_flush = time.monotonic()
         self.add(file_version="brain.Event:2")
         self.flush()
 
     def add(self, **content: Any) -> None:
         """Add an event: `step` and the other fields of a tf.Event."""
         self._writer.write(tf.Event(wall_time=time.time(), **content).SerializeToString())
+        if time.monotonic() - self._last_flush > FLUSH_SECS:
+            self.flush()
 
     def flush(self, durable: bool = False) -> None:
         """Hand all events to the system; `durable`: wait until they are on the disk."""
         self._writer.flush()
+        self._last_flush = time.monotonic()
         if durable:
             sync(self.path)
 

@@ -67,6 +67,11 @@ class Validation(SessionHook):
         if note:
             self.loop.log(f"note   {note}; step {self._best.get('step')} was best")
             self._best, self._waited, self._best_evaluation = None, 0, None
+        elif self._best["step"] not in [each.step for each in self._folder.checkpoints.list()]:
+            self.loop.log(  # in a branch: its parent had deleted it
+                f"note   step {self._best['step']} was best so far, and its checkpoint no longer "
+                "exists: there is a best checkpoint again from the next improvement"
+            )
 
     def is_due(self, step: int) -> bool:
         return True  # the checkpoint hook, which runs before this one, decides
