@@ -9,7 +9,7 @@ import pytest
 from channel_fixtures import await_listener, encode, join, listening, run_all
 from process_fixtures import PATIENCE, wait_until
 
-from toolkit.cluster.channel import BIND_SECS, PeerError
+from toolkit.cluster.channel import BIND_SECS, JobEnded, PeerError
 from toolkit.errors import DataError, RetryError, UsageError
 
 
@@ -210,6 +210,19 @@ def test_one_that_comes_a_little_later_learns_why_the_job_does_not_start(make_jo
     error = errors_of([job.open(second)])[0]
     assert (error.message, error.exit_code) == (f"{first} failed: No such file.", 4)
     failing.join()
+
+
+def test_a_job_that_does_not_begin_ends_well_for_those_that_come(make_job):
+    job = make_job(workers=2, join_secs=3.0)
+    chief, worker = job.open("chief"), job.open("worker 0")
+    dismissal = threading.Thread(target=lambda: chief.channel.dismiss("Nothing is left."))
+    dismissal.start()
+    wait_until(lambda: chief.peer("worker 0"))
+    job.clock.stop_waiting()  # worker 1 never comes
+    with pytest.raises(JobEnded) as end:
+        worker.channel.join({})
+    assert (end.value.exit_code, end.value.message) == (0, "Nothing is left.")
+    dismissal.join()
 
 
 def test_a_process_of_another_cluster_is_refused(make_job):

@@ -12,7 +12,7 @@ import click
 from ..cli_options import Command, FloatRange, optional_output
 from ..cluster.definition import read_cluster
 from ..cluster.tasks import Cluster, ClusterSettings
-from ..errors import RetryError, ToolkitError, UsageError
+from ..errors import ToolkitError, UsageError
 from ..option_changes import has_other_length
 from ..options import CoreOptions, flag_name, variable_name
 from ..storage.checkpoint_feed import FeedSettings
@@ -140,10 +140,7 @@ def dismiss_peers(cluster: Optional[Cluster]) -> None:
     from ..cluster.channel import Channel
     from ..display.console import Console
 
-    channel = Channel(cluster, Console().log)
-    with contextlib.suppress(RetryError):  # some may have ended before, and never come
-        channel.join({})
-    channel.close(text="Nothing is left to do.")
+    Channel(cluster, Console().log).dismiss("Nothing is left to do.")
 
 
 def follow_chief(job: Job, cluster: Cluster) -> int:

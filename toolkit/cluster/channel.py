@@ -160,6 +160,13 @@ class Channel:
         self._call(self._tell, list(self._peers.values()), "start")
         return {task: peer.hello or {} for task, peer in self._peers.items()}
 
+    def dismiss(self, text: str) -> None:
+        """End a job that does not begin with a sentence for the others, once all have come or the
+        time is over: some may have ended before.
+        """
+        self._wait_for_start(lambda: not self._missing_tasks())
+        self.close(text=text)
+
     def _wait_for_start(self, is_over: Callable[[], bool]) -> bool:
         """Wait for a condition or the end of the job. Returns False at the end of the time.
 
