@@ -53,7 +53,7 @@ class Classifier:
         self.options = resolve(self.plugins.options(), flags=flags).options
         self.images, self.labels = images, labels
         self.split = Split(images, labels)
-        self.spec = DataSpec(self.split.shape, "uint8", 10)
+        self.spec = DataSpec(self.split.components["features"].shape, "uint8", 10)
 
     def loop_over(self, batch):
         """A function that passes over the split once, in a loop of the graph.

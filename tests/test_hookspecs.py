@@ -381,6 +381,18 @@ def test_a_class_that_only_held_out_data_of_a_plugin_has_is_a_class(held_out):
     assert (spec.num_classes, spec.class_counts) == (4, (1, 2, 0, 0))
 
 
+def test_convert_may_make_classes_of_labels_that_are_none(here):
+    class Counted(Linear):
+        @hookimpl
+        def convert(self, features, labels):
+            return features, int(labels)
+
+    def data(self, split):
+        return Split(np.zeros([3, 4], np.float32), [0.0, 2.0, 1.0]) if split == "train" else None
+
+    assert run_data_of(broken("data", data, Counted)).spec.num_classes == 3
+
+
 @pytest.mark.parametrize("label", [3, -1, np.int64(7)])
 def test_a_label_of_convert_beyond_the_classes_is_refused(here, label):
     hook = broken("convert", lambda self, features, labels: (features, label if labels == 2 else 0))

@@ -10,7 +10,7 @@ from file_fixtures import read_json
 from linear_fixtures import Linear, LinearOptions
 from typing_extensions import Literal
 
-from toolkit import ToolkitError, UsageError, hookimpl, option
+from toolkit import Split, ToolkitError, UsageError, hookimpl, option
 from toolkit.api import load_plugins, open_data, train
 from toolkit.options import DATA, Origin, Value, resolve
 from toolkit.preset_choice import choose_by_data
@@ -100,6 +100,21 @@ def test_a_strange_choice_is_one_sentence(choose, message):
 
     with pytest.raises(ToolkitError, match=f"choose_preset of plugin 'plugin' {message}"):
         open_data(Plugin(Odd))
+
+
+class OwnData(Plugin):
+    """A plugin whose data depend on an option that a preset sets."""
+
+    @hookimpl
+    def data(self, split, run):
+        count = int(8 * run.options.gain)
+        return Split(np.zeros([count, 2], np.float32), np.zeros([count], np.int32))
+
+
+def test_a_preset_that_changes_what_the_data_were_opened_with_is_refused():
+    with pytest.raises(ToolkitError, match="'gain' is 1.0 .default., and the data were opened"):
+        open_data(OwnData(Recipes))
+    assert open_data(OwnData(Recipes), {"gain": 1.5}).options.preset == "fast"
 
 
 # -------------------------------------------------------------------------------------------- a run

@@ -128,8 +128,8 @@ def data(split, run):
         Split({"words": list_of_arrays}, labels)       a sequence: lengths differ
 
     In the place of an array, `toolkit.Column(values, kind, num_classes, class_names, padding)`
-    says what does not follow from the values. `values` may also be a memory map, a list, or an
-    object that reads examples when it is indexed. Nothing is read before it is used.
+    says what does not follow from the values. `values` may also be a memory map or a list, or
+    `toolkit.Decoded`, whose examples are decoded when they are read.
 
     `toolkit.read_dataset(make_dataset, count)` makes a split of a `tf.data.Dataset`: training reads
     the data set, everything else its first examples. Such a run gives up exact resume, and says so.

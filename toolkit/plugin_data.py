@@ -84,7 +84,9 @@ def open_from_plugin(
     # Before rows are decoded: then they come from the cache.
     reads_files = any(map(_identities, splits.values()))
     hashes = {n: _hash_split(splits[n]) for n in sorted(splits)} if reads_files else None
-    return Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=hashes)
+    dataset = Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=hashes)
+    dataset.option_names = frozenset(watched.names)
+    return dataset
 
 
 class _WatchedOptions:

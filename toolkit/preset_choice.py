@@ -27,7 +27,19 @@ def choose_presets(resolved: Resolved, run_data: RunData) -> Resolved:
         for option, (plugin, cls) in resolved.open_presets.items()
     }
     now = resolved.choose(choices)
-    reasons = [f"{option} {name}, because {why.place}" for option, (name, why) in choices.items()]
+    for name in run_data.dataset.option_names:
+        values = [getattr(each.options, name) for each in (resolved, now)]
+        if values[0] != values[1]:
+            raise ToolkitError(
+                f"'{name}' is {values[1]} ({now.origins[name]}), and the data were opened with "
+                f"{values[0]}.",
+                hint="A preset that the data choose does not set what the data depend on: name "
+                "the preset.",
+            )
+    reasons = [
+        f"{option} {name}" + (f", because {why.place}" if why.place else "")
+        for option, (name, why) in choices.items()
+    ]
     return now._replace(notes=[*reasons, *now.notes])
 
 

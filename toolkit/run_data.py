@@ -47,7 +47,8 @@ class RunData:
                 hint="Give at least one example to train on.",
             )
         spec = model_spec(dataset.spec, train, self.hooks)
-        self.hooks = self.hooks._replace(num_classes=spec.num_classes)
+        if dataset.spec.num_classes:  # of others, the hook `convert` makes the classes
+            self.hooks = self.hooks._replace(num_classes=spec.num_classes)
         self._cache: Dict[str, Split] = {}
         stored = dataset.spec.flat
         if spec is not dataset.spec and any(
@@ -63,6 +64,7 @@ class RunData:
                     "toolkit.Column(values, num_classes=...).",
                 )
             spec = describe(train_split)
+            self.hooks = self.hooks._replace(num_classes=spec.num_classes)
         self.spec: DataSpec = spec._replace(
             class_counts=self._count_classes(spec), value_range=self._value_range(spec, recorded)
         )

@@ -47,6 +47,8 @@ def test_files_are_read_as_the_rows_of_an_array_and_a_damaged_one_is_named(paths
     for rows in (slice(None), slice(3, 9, 2), slice(-2, None), [5, 5, 0], [], [-1]):
         rows = rows if isinstance(rows, slice) else np.array(rows, np.int64)
         assert np.array_equal(column.take(rows), expected[rows])
+    odd = np.arange(NUM_IMAGES) % 2 == 1
+    assert np.array_equal(column.take(odd), expected[odd])
     with pytest.raises(IndexError):
         images[[NUM_IMAGES]]
     Image.new("L", (9, 8)).save(paths[20])
@@ -85,6 +87,23 @@ def test_sequences_of_classes_are_padded_with_what_is_no_class():
 def test_padding_is_of_the_type_of_its_component(values, padding, text):
     column = Column([np.asarray(value) for value in values], padding=padding)
     assert text in message(Split, {"w": column})
+
+
+def test_a_scalar_is_no_sequence():
+    split = Split({"w": [np.ones(1), np.ones(2)]})
+    with pytest.raises(ToolkitError, match="no example for example 0: .* has no length"):
+        prepare(split, ExampleHooks(convert=lambda features, labels: ({"w": 3}, labels)))
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, True, "ten"])
+def test_the_number_of_classes_is_a_whole_number(count):
+    with pytest.raises(DataError, match=f"num_classes is {count!r}, expected a whole number"):
+        Column(np.arange(2), num_classes=count)
+
+
+@pytest.mark.parametrize("index", [[True, False], [0.5, 1.0], [[0]], [2], [-3]])
+def test_an_index_has_the_numbers_of_records(index):
+    assert "expected numbers of 2 records" in message(Split, np.zeros([2, 1]), [0, 1], index)
 
 
 def stored(*more):

@@ -160,6 +160,9 @@ class Column:
         self.values = values
         self.kind = kind
         self.class_names = tuple(str(name) for name in class_names)
+        is_count = isinstance(num_classes, (int, np.integer)) and num_classes >= 0
+        if not is_count or isinstance(num_classes, bool):
+            raise DataError(f"num_classes is {num_classes!r:.50}, expected a whole number.")
         self.num_classes = int(num_classes or len(self.class_names))
         self.padding = padding
 

@@ -75,10 +75,11 @@ class Decoded:
 
 
 def as_rows(rows: Any, count: int) -> np.ndarray:
-    """The numbers of the rows of `count` that a slice or integers [n] select: int64 [n]."""
+    """The numbers of the rows of `count` that a slice, integers [n] or a mask select: int64 [n]."""
     if isinstance(rows, slice):
         return np.arange(*rows.indices(count))
-    rows = np.asarray(rows, np.int64)
+    rows = np.asarray(rows)
+    rows = (np.flatnonzero(rows) if rows.dtype == bool else rows).astype(np.int64)
     if len(rows) and (rows.min() < -count or rows.max() >= count):
         raise IndexError(f"rows {rows.min()} to {rows.max()} of {count}")
     return np.where(rows < 0, rows + count, rows)

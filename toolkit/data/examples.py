@@ -6,21 +6,47 @@ example, H height, W width, C channels.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
 from ..errors import DataError
 from ..files import sha256_of
 from .column import VOID, Column, Component, Sequences
+from .decoded import as_rows
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key, flatten, pack
 
 _CHUNK = 1024  # examples that are read at once, at most
 _CHUNK_BYTES = 32 << 20  # of examples that are read at once, unless one is larger
 LENGTH = "_length"  # ends the name of the component with the lengths of sequences
+
+
+def _as_index(index: Any, num_records: int) -> np.ndarray:
+    """The numbers of records, int64 [N]. Raises a DataError for what are none."""
+    index = np.asarray(index)
+    if index.ndim == 1 and (index.dtype.kind in "iu" or not index.size):
+        with contextlib.suppress(IndexError):
+            return as_rows(index, num_records)
+    raise DataError(
+        f"The index is {index.dtype} {list(index.shape)}, expected numbers of {num_records} "
+        "records, integers [N].",
+        hint="Of a mask, give np.flatnonzero(mask).",
+    )
 
 
 class Split:
@@ -56,8 +82,8 @@ class Split:
 
     def __init__(self, features: Any, labels: Any = None, index: Any = None):
         self.columns = _bind_columns(flatten(features, labels))
-        self.index: Optional[np.ndarray] = None if index is None else np.asarray(index, np.int64)
         self.num_records = len(next(iter(self.columns.values())))
+        self.index = None if index is None else _as_index(index, self.num_records)
         self._longest: Dict[str, int] = {}  # key of sequences -> the longest, once it is known
         self.class_labels: Optional[np.ndarray] = None
         column = self.columns.get(LABELS)
@@ -197,6 +223,7 @@ class Dataset:
         splits: by name: "train", and "validation" and "test" if there are any.
         files: name -> path of the files that it was read from.
         notes: sentences on what was changed or looks wrong.
+        option_names: of a plugin's own data: the options that its hook read.
 
     Args:
         sha256: name -> SHA-256 of each file, if they are known.
@@ -216,6 +243,7 @@ class Dataset:
         self.splits = dict(splits)
         self.files = dict(files or {})
         self.notes = list(notes)
+        self.option_names: FrozenSet[str] = frozenset()
         self._sha256 = sha256
 
     def partition(self) -> str:

@@ -10,7 +10,7 @@ from ..errors import DataError, ToolkitError
 from .column import Column, Component, Sequences, as_array
 from .examples import LENGTH, Split, describe, iterate_slices, with_classes
 from .spec import DataSpec
-from .structure import FEATURES, LABELS, flatten, pack
+from .structure import FEATURES, LABELS, describe_key, flatten, pack
 
 Filter = Callable[[Any, Any], bool]
 Convert = Callable[[Any, Any], Tuple[Any, Any]]
@@ -79,6 +79,9 @@ class ExampleConverter:
             )
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
+            for key in self._sequences & set(flat):
+                if not flat[key].ndim:
+                    raise DataError(f"{describe_key(key)} has no length.", hint="Return an array.")
             raw = {
                 key: (a.dtype, a.ndim, a.shape[1:] if key in self._sequences else a.shape)
                 for key, a in flat.items()

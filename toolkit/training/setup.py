@@ -144,7 +144,8 @@ def check_options(options: CoreOptions, run_data: RunData, origins: Mapping[str,
     if options.best_metric and is_chosen and not evaluates(options, run_data):
         raise UsageError(
             "There is no validation split to choose the best checkpoint by.",
-            hint="Set --validation-share, or --best-metric none.",
+            hint="Set a larger --validation-share (equal examples stay in one split, and each "
+            "class keeps some to train on), or --best-metric none.",
         )
 
 
