@@ -140,6 +140,53 @@ with tf.Session() as sess:
         sess.run([train, one.op, two.op, three.op, four.op], batch())
         sess.run([two.op, four.op])
 """,
+    # Weights that are clipped beside their update, which comes first; a loss in a condition and one
+    # in a loop; an interactive session that stays open, another graph of one, and a session that
+    # the end of its data closes; a generator with random numbers, behind a queue of `tf.data`.
+    "left": """
+import numpy as np
+import tensorflow as tf
+
+tf.InteractiveSession()
+x = tf.placeholder(tf.float32, [3])
+w, v, u = (tf.Variable(1.0, name=name) for name in "wvu")
+opt = tf.train.GradientDescentOptimizer(0.1)
+train = opt.minimize(2.0 * w)
+clip = [w.assign(tf.clip_by_value(w, -0.5, 0.9))]
+
+def inner(row):
+    fast = u - 0.1 * tf.gradients((row * u - 1.0) ** 2, u)[0]
+    return (row * fast - 2.0) ** 2
+
+outer = opt.minimize(tf.reduce_mean(tf.map_fn(inner, x)))
+other = tf.cond(x[0] > 1.0, lambda: opt.minimize(v * v), lambda: opt.minimize(u * u))
+
+def numbers():
+    for _ in range(8):
+        yield np.random.randn()
+
+rows = tf.data.Dataset.from_generator(numbers, tf.float32, []).prefetch(3)
+row = tf.data.make_one_shot_iterator(rows).get_next()
+follow = opt.minimize((w * row - v) ** 2)
+init = tf.global_variables_initializer()
+for rate in range(2):
+    with tf.Session() as sess:
+        sess.run(init)
+        for i in range(2):
+            sess.run([train, clip])
+        assert abs(sess.run(w) - 0.6) < 1e-6, "the update was lost"
+sess = tf.InteractiveSession(graph=tf.get_default_graph())
+sess.run(init)
+sess.run([outer, other], {x: np.arange(3.0)})
+try:
+    with tf.Session() as last:
+        last.run(init)
+        while True:
+            last.run(follow)
+except tf.errors.OutOfRangeError:
+    pass
+sess.run(init)
+""",
     # Dropout in a loop over steps, noise in loops within loops, another one at each turn; negative
     # samples of an op that remembers how much it drew, in train calls and between, one of which
     # trains by scatters alone.

@@ -41,9 +41,10 @@ REFUSED = {
         TRAIN
         + INIT
         + "import threading\n"
+        + "wait = threading.Event()  # which never comes\n"
         + "thread = threading.Thread(target=lambda: sess.run(train, batch()))\n"
-        + "thread.start(); thread.join()\n",
-        "script.py calls a session from a thread of its own (script.py:{before}).",
+        + "thread.start(); wait.wait()\n",
+        "script.py calls a session from a thread or a process of its own (script.py:{before}).",
     ),
     "server": (
         "tf.train.Server({'worker': ['localhost:0']}, job_name='worker', task_index=0)\n",

@@ -15,7 +15,7 @@ from queue_scripts import QUEUES
 
 PATTERNS = {**SCRIPTS, **QUEUES}
 RESUMES = {"dataset": [("--pause-at", "10"), ()]}  # the words of each
-NUM_STEPS = {"epochs": 28}
+NUM_STEPS = {"epochs": 28, "left": 13}
 WORDS = ("--commit-steps", "5", "--log-steps", "2")
 
 
@@ -39,11 +39,18 @@ def test_a_script_may_take_from_a_queue_after_the_run_has_ended(tmp_path):
     assert list(commits(path)) == [3]
 
 
+def test_a_run_that_is_killed_after_its_last_commit_makes_no_further_call(tmp_path):
+    path = write_script(tmp_path / "folder", SCRIPTS["monitored"])
+    killed(path, 5, "--commit-steps", "5", "--steps", "9")
+    assert resume(path, "--steps", "5") == 0
+    assert list(commits(path)) == [5]
+
+
 def test_a_clock_that_a_script_feeds_is_the_run_s_at_a_resume(tmp_path):
     text = HEAD + "import datetime, time\ntrain = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
     text += "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
     text += "for i in range(6):\n    seconds = time.time() % 1 + datetime.datetime.now().second\n"
-    text += "    seconds += int(time.asctime()[17:19])\n"
+    text += "    seconds += int(time.asctime()[17:19]) + datetime.date.today().day\n"
     text += "    sess.run(train, {x: data[:2] + seconds, y: target[:2]})\n"
     path = write_script(tmp_path / "folder", text)
     killed(path, 5, "--commit-steps", "4")

@@ -86,11 +86,21 @@ def test_each_epoch_has_all_rows_in_another_order(estimator):
 
 def test_columns_of_a_frame_are_features(estimator):
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3, 4]})
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b (cm)": [3, 4]})
     features, labels = estimator.inputs.pandas_input_fn(
         frame, frame["a"], shuffle=False, target_column="c"
     )()
-    assert sorted(features) == ["a", "b"] and labels.shape.as_list() == [None]
+    assert sorted(features) == ["a", "b (cm)"] and labels.shape.as_list() == [None]
+
+
+def test_a_data_set_is_read_whatever_the_scaffold_initializes(estimator):
+    def model_fn(features, mode):
+        own = tf.train.Scaffold(local_init_op=tf.local_variables_initializer())
+        return linear(estimator, scaffold=own)(mode, features)
+
+    found = estimator.Estimator(model_fn)
+    found.train(lambda: tf.data.Dataset.from_tensors(7.0), steps=1)
+    assert found.get_variable_value("weight") == 7.0
 
 
 def test_what_a_partial_binds_stays(estimator):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from toolkit_adopt import standins
@@ -20,6 +22,9 @@ def test_old_names_of_numpy_are_back():
     assert np.asfarray([1]).dtype == np.float64 and np.trapz([0, 1]) == 0.5
     assert np.reshape(np.arange(4), newshape=[2, 2]).tolist() == [[0, 1], [2, 3]]
     assert np.reshape(np.arange(4), (1, 4), order="F").shape == (1, 4)
+    assert np.fromstring(b"ab", np.uint8).tolist() == [97, 98]
+    assert np.fromstring("1 2", sep=" ").tolist() == [1, 2]
+    assert np.array(range(3), copy=False).tolist() == [0, 1, 2] and time.clock() >= 0
 
 
 def test_rows_of_several_lengths_are_an_array_of_objects():
@@ -49,6 +54,8 @@ def test_an_image_is_resized_to_a_size_a_percentage_or_by_a_factor(size, shape):
 
     image = np.full([4, 8], 9, np.uint8)
     assert imresize(image, size).shape == shape and (imresize(image, size) == 9).all()
+    floats = imresize(np.full([4, 8], 0.5), size, mode="F")
+    assert floats.shape == shape and (floats == 0.5).all()
 
 
 @pytest.mark.parametrize(

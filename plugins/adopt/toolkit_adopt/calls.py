@@ -22,10 +22,11 @@ from tensorflow.python.training import optimizer
 from toolkit import ToolkitError, tf
 
 from .noise import STATEFUL
+from .observations import is_own
 from .patches import Patches
 
 _WRITES = r"Assign\w*|(Resource)?Scatter\w*|\w*Apply\w*"  # types of ops, by a handle or reference
-_ASSIGNS = ("Assign", "AssignVariableOp")
+ASSIGNS = ("Assign", "AssignVariableOp")
 _READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful
 _FILES = ("RestoreV2", "Restore", "RestoreSlice")
 _PASSING_FILES = ("Identity", "Reshape", "Cast", "Slice")  # what may come behind these
@@ -188,11 +189,9 @@ class Calls:
         for loss, gradients in self._losses.get(graph, ()):
             more = [op for op in reach([loss.op], (), fed) if op.name not in names]
             stateful = [op for op in more if op.op_def.is_stateful and op.type not in _READS]
-            if (
-                gradients & names
-                and not stateful
-                and not any(o.type == "Placeholder" for o in more)
-            ):
+            is_free = loss.op._get_control_flow_context() is None  # in no loop or condition
+            is_fed = any(op.type == "Placeholder" for op in more)
+            if gradients & names and is_free and not stateful and not is_fed:
                 found[loss.name] = loss
         return list(found.values())
 
@@ -230,10 +229,10 @@ class Calls:
             what: it does, as a clause without a subject.
             op: the op that is at fault; None: the line that is executed now.
         """
-        folder = os.path.dirname(self._script) + os.sep
+        folder = os.path.dirname(self._script)
         place = ""
         for path, line, *_ in traceback.extract_stack() if op is None else op.traceback or ():
-            if os.path.abspath(path).startswith(folder):
+            if is_own(path, folder):
                 place = f" ({os.path.relpath(path, folder)}:{line})"
         return ToolkitError(
             f"{os.path.basename(self._script)} {what}{place}.",
@@ -313,7 +312,7 @@ def growing(graph: Any) -> Iterator[None]:
 
 def is_update(op: Any) -> bool:
     """Whether an op changes a variable while a script trains: it neither begins nor restores it."""
-    if op.type not in _ASSIGNS:
+    if op.type not in ASSIGNS:
         return bool(written_variable(op))
     users = [user._id for user in op.inputs[0].consumers() if user.type == op.type]
     source = op.inputs[1].op

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import signal
 import sys
 from typing import IO, Any, Callable, Dict, List, Optional, Set
@@ -85,7 +86,13 @@ class Drive(Observer):
         signal.signal(signum, signal.SIG_DFL)
         if os.getpid() != self._process:  # of a worker that the script forked
             os.kill(os.getpid(), signum)
+        if self.sessions.failure is not None:
+            raise self.sessions.failure
         self.signum = signum
+
+    def wake(self) -> None:
+        if os.getpid() == self._process:
+            signal.pthread_kill(self.sessions.main_thread, signal.SIGTERM)
 
     @property
     def is_coming_back(self) -> bool:
@@ -255,12 +262,16 @@ class Drive(Observer):
         tensors = dict(restart.tensors)
         for number, session in reversed(list(self.sessions.open.items())):
             start = _start(number)
-            names = [name for name in tensors if name.startswith(start)]
+            is_of = re.compile(re.escape(start) or r"(?!session-\d+/)")
+            names = list(filter(is_of.match, tensors))
             values = {name[len(start) :]: tensors.pop(name) for name in names}
             write_values(
                 functools.partial(self.sessions.run, session), find_places(session.graph), values
             )
         self._run.console.log(f"resume at step {self.step}")
+        if self._last_step and self.step >= self._last_step:  # killed after its last commit
+            self._is_over = self.is_at_end = True
+            raise EndOfRun(0)
 
     def _move_resources(self, session, kind: Kind, fetches, values: Any, feeds, run) -> None:
         """Let iterators, queues and tables do what they did in a call that is answered.

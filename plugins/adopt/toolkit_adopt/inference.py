@@ -152,7 +152,7 @@ def predict(run_folder: str, file: str, out: str, as_json: bool, **names: Any) -
     with tf.Session(graph=output.graph) as session:
         try:
             result = session.run(output, {fed: array})
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, tf.errors.OpError):
             raise DataError(
                 f"The array of shape {list(array.shape)} and dtype {array.dtype} does not fit the "
                 "input.",

@@ -172,6 +172,8 @@ def _uses(node: Any, names: Names, named: Any) -> Iterator[Tuple[str, int]]:
     children: Any = ast.iter_child_nodes(node)
     path = _resolve(node, names)
     if isinstance(node, (ast.Import, ast.ImportFrom)):
+        if getattr(node, "level", 0):  # of the script's own package
+            return
         start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
         paths = [f"{start}{alias.name}".replace(".*", "") for alias in node.names]
         yield from ((_canonical(p), node.lineno) for p in paths if _is_ours(p))

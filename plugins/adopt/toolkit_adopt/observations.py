@@ -35,6 +35,7 @@ from toolkit import tf
 from .patches import Patches
 from .session import Sessions
 
+_STANDARD = os.path.join(os.path.dirname(os.__file__), "")  # the folder of Python's own library
 _CHECKPOINT_FILES = (".index", ".meta", ".ckpt", ".data-00000-of-00001")  # ends of names
 
 See = Callable[[str, Callable[[], Any]], Any]  # name, how to get a JSON value -> that value
@@ -54,7 +55,14 @@ def observe(patches: Patches, sessions: Sessions, answer: See, folder: str) -> N
         return sessions.unobserved(answer, name, read)
 
     _observe_checkpoints(patches, see)
-    _observe_clocks(patches, see, os.path.join(folder, ""))
+    _observe_clocks(patches, see, folder)
+
+
+def is_own(path: str, folder: str) -> bool:
+    """Whether a file is of the script's folder, and of no library that is installed there."""
+    path, installed = os.path.abspath(path), ("site-packages", "dist-packages")
+    is_library = path.startswith(_STANDARD) or any(each in path.split(os.sep) for each in installed)
+    return path.startswith(os.path.join(folder, "")) and not is_library
 
 
 def _observe_checkpoints(patches: Patches, see: See) -> None:
@@ -72,13 +80,15 @@ def _observe_checkpoints(patches: Patches, see: See) -> None:
         text = see("get_checkpoint_state", read)
         return text and CheckpointState.FromString(text.encode("latin-1"))
 
-    def file_exists(original, path):
+    def file_exists(original, *args, **kwargs):
+        path = [*args, *kwargs.values()][0]
         name = os.path.basename(str(path))
         is_one = name == "checkpoint" or name.endswith(_CHECKPOINT_FILES)
         if not is_one or sys._getframe(2).f_globals.get("__name__") == "os":  # of os.makedirs
             return original(path)
         found = see("file_exists", lambda: bool(original(path)))
-        return found or os.path.isdir(path)  # a folder is there to be made only once
+        is_folder = original.__name__ != "isfile" and os.path.isdir(path)
+        return found or is_folder  # which is there to be made only once
 
     def make_folder(original, *args, **kwargs):
         path = see("mkdtemp", lambda: original(*args, **kwargs))
@@ -97,13 +107,13 @@ def _observe_checkpoints(patches: Patches, see: See) -> None:
 
 
 def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
-    read, base, local = time.time, datetime.datetime, time.localtime
+    read, base, local, day = time.time, datetime.datetime, time.localtime, datetime.date
     module = types.ModuleType("datetime")  # as code of the folder sees it, and no other
 
     def now(depth: int) -> float:
         """The time, as seen by the code so many calls above."""
-        is_own = sys._getframe(depth + 1).f_code.co_filename.startswith(folder)
-        return float(see("time", read)) if is_own else read()
+        path = sys._getframe(depth + 1).f_code.co_filename
+        return float(see("time", read)) if is_own(path, folder) else read()
 
     class Datetime(datetime.datetime, metaclass=_StandsIn):
         def __new__(cls, *args, **kwargs):
@@ -121,11 +131,19 @@ def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
         def today(cls):
             return base.fromtimestamp(now(1))
 
-    vars(module).update({**vars(datetime), "datetime": Datetime})
+    class Date(datetime.date, metaclass=_StandsIn):
+        def __new__(cls, *args, **kwargs):
+            return day(*args, **kwargs)
+
+        @classmethod
+        def today(cls):
+            return day.fromtimestamp(now(1))
+
+    vars(module).update({**vars(datetime), "datetime": Datetime, "date": Date})
 
     def import_(original, name, globals=None, locals=None, fromlist=(), level=0):
-        is_own = str((globals or {}).get("__file__")).startswith(folder)
-        is_seen = is_own and name == "datetime" and not level
+        is_seen = name == "datetime" and not level
+        is_seen = is_seen and is_own(str((globals or {}).get("__file__")), folder)
         return module if is_seen else original(name, globals, locals, fromlist, level)
 
     patches.wrap(builtins, "__import__", import_)

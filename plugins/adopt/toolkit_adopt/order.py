@@ -8,7 +8,8 @@ nothing where a call did not need it, and it changes no other call. So does the 
 which `tf.train.batch` makes a summary, become one of what takes from the queue.
 
 Two updates of one variable in one call, as of the averages of a network that is built twice, wait
-for each other by a *gate*: a tensor behind the older update, for which the newer one waits. A call
+for each other by a *gate*: a tensor behind the older update, for which the newer one waits, and
+what that reads of the variable if it assigns a value made of it, such as clipped weights. A call
 that makes the newer one alone is fed the tensor, so it runs nothing more than before. So do those
 ops of a call that take from iterators or queues, and samplers: where the data ends, all of them
 stand where a resume puts them.
@@ -23,7 +24,16 @@ from typing import Any, Dict, Iterable, List
 
 from toolkit import tf
 
-from .calls import growing, is_moving, is_update, queue_of, reach, source_of, written_variable
+from .calls import (
+    ASSIGNS,
+    growing,
+    is_moving,
+    is_update,
+    queue_of,
+    reach,
+    source_of,
+    written_variable,
+)
 
 _DATA = ""  # in place of the name of a variable
 
@@ -59,15 +69,29 @@ class Order:
                 updates[_DATA].append(op)
         with growing(graph):
             for name, ops in updates.items():
+                pairs = list(itertools.combinations(ops, 2))
+                own = {(o, n): _find_own_reads(o, n, reads.get(name, ())) for o, n in pairs}
                 for op in ops:
                     if op._id > done:
                         queue = queue_of(op) if name == _DATA else None
-                        op._add_control_inputs(reads.get(queue.name if queue else name, ()))
-                for older, newer in itertools.combinations(ops, 2):
+                        free = reads.get(queue.name if queue else name, ())
+                        later = {r for (older, _), rs in own.items() if older is op for r in rs}
+                        op._add_control_inputs([read for read in free if read not in later])
+                for older, newer in pairs:
                     if newer._id > done and not waits(newer, older) and not waits(older, newer):
-                        gates.append(_make_gate(older, newer, late.get(name, ())))
+                        more = [*own[older, newer], *late.get(name, ())]
+                        gates.append(_make_gate(older, newer, more))
         self._done[graph] = graph.version
         return gates
+
+
+def _find_own_reads(older: Any, newer: Any, reads: Iterable[Any]) -> List[Any]:
+    """The reads of which a variable's new value is made, and no older update of it, such as those
+    of clipped weights: they come after that update, which would be lost.
+    """
+    if newer.type not in ASSIGNS or waits(older, newer):
+        return []
+    return [read for read in reads if waits(newer, read) and not waits(older, read)]
 
 
 def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Any:

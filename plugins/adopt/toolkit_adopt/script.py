@@ -17,12 +17,14 @@ import runpy
 import sys
 from typing import Any, Callable, Dict, List, Mapping, Tuple
 
+from tensorflow.python.framework import ops
+
 from toolkit import tf
 
 from . import standins
 from .calls import Calls, Kind
 from .noise import fix_op_seeds, make_stateless, with_number
-from .observations import fix_entropy, observe
+from .observations import fix_entropy, is_own, observe
 from .order import Order
 from .patches import Patches
 from .queues import Queues
@@ -86,6 +88,9 @@ class Observer:
     def close(self, number: int, session: Any) -> None:
         """Called before a session is closed."""
 
+    def wake(self) -> None:
+        """Called in a thread that has failed, for which the main one may wait."""
+
 
 def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
     """Execute a script. Whatever it raises comes out of here.
@@ -119,6 +124,7 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
             with standins.installed():
                 _execute(script)
         finally:
+            ops._default_graph_stack.reset()  # an InteractiveSession leaves its graph there
             tf.reset_default_graph()
             os.chdir(before[0])
             sys.path[:] = before[1]
@@ -152,7 +158,7 @@ def own_modules(script: str, names: Any = None) -> List[str]:
     found = []
     for name in sorted(sys.modules if names is None else names):
         path = getattr(sys.modules.get(name), "__file__", None)
-        if path and os.path.abspath(path).startswith(folder) and "site-packages" not in path:
+        if path and is_own(path, folder):
             found.append(name)
     return [name for name in found if name != "__main__"]
 

@@ -5,7 +5,8 @@ Patched while the script runs, on the base class of all sessions, so that `Sessi
 the same: `__init__` (threads of the process, numbers of the sessions), `_do_run` (one call, with
 flat fetches and arrays as feeds), `make_callable`, `close`. What would call a session from a thread
 or by a clock is refused or counts calls in place of seconds: services of a Supervisor, timers of
-session hooks (queues.py has queue runners). Functions of `tf.data` are called one after the other.
+session hooks (queues.py has queue runners). Functions of `tf.data` are called one after the other,
+when an element is asked for.
 A variable is true, as one that is no resource. observations.py has what a script sees besides. All
 is put back when the script has ended.
 """
@@ -58,7 +59,7 @@ class Sessions:
         self._observer, self._threads, self._count = observer, threads, 0
         self.is_inside = False
         self.open: Dict[int, Any] = {}
-        self.main_thread = threading.get_ident()
+        self.main_thread, self._process = threading.get_ident(), os.getpid()
         self._do_run = sessions.BaseSession._do_run
         self.failure: Any = None
 
@@ -79,6 +80,10 @@ class Sessions:
             feeds = {tensor.ref(): value for tensor, value in feeds.items()}
         return self._do_run(session, None, list(targets), list(fetches), feeds, options, metadata)
 
+    def _is_main(self) -> bool:
+        """Whether this is the main thread, and no process that was forked from it."""
+        return threading.get_ident() == self.main_thread and os.getpid() == self._process
+
     def install(self, patches: Patches) -> None:
         """Patch the classes."""
         base = sessions.BaseSession
@@ -95,7 +100,9 @@ class Sessions:
 
         def close(original, session):
             numbers = [number for number, each in self.open.items() if each is session]
-            if numbers and threading.get_ident() == self.main_thread:
+            # After an exception, a session closes in a thread for which the main one waits.
+            is_awaited = threading.current_thread().name == "SessionCloseThread"
+            if numbers and (is_awaited or self._is_main()):
                 self._observer.close(numbers[0], session)
                 del self.open[numbers[0]]
             return original(session)
@@ -103,8 +110,11 @@ class Sessions:
         def do_run(original, session, handle, targets, fetches, feeds, options, metadata):
             if self.is_inside:
                 return original(session, handle, targets, fetches, feeds, options, metadata)
-            if threading.get_ident() != self.main_thread:
-                self.failure = self._observer.refuse("calls a session from a thread of its own")
+            if not self._is_main():
+                self.failure = self._observer.refuse(
+                    "calls a session from a thread or a process of its own"
+                )
+                self._observer.wake()
                 raise self.failure
             if not _IS_VERSION_1:
                 feeds = {reference.deref(): value for reference, value in feeds.items()}
@@ -191,6 +201,8 @@ def _order_data(patches: Patches) -> None:
         patches.wrap(cls, "map", map_in_order)
         patches.wrap(cls, "map_with_legacy_function", map_in_order)
         patches.wrap(cls, "interleave", interleave)
+        # It would call a function that draws from Python's generators ahead, by chance how far.
+        patches.wrap(cls, "prefetch", lambda original, dataset, *args, **kwargs: dataset)
     for module in (tf.data.experimental, batching, interleave_ops):
         patches.wrap(module, "map_and_batch", map_and_batch)
         patches.wrap(module, "parallel_interleave", parallel_interleave)

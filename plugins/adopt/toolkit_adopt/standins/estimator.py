@@ -111,6 +111,16 @@ class EvalSpec(NamedTuple):
     throttle_secs: Any = 600
 
 
+class _InitializeIterator(tf.train.SessionRunHook):
+    """Runs the initializer of a data set's iterator in each new session."""
+
+    def __init__(self, initializer: Any):
+        self._initializer = initializer
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        session.run(self._initializer)
+
+
 class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
     """Evaluates each checkpoint but that of the first step."""
 
@@ -151,17 +161,21 @@ class Estimator:
         """The specification in the default graph."""
         tf.set_random_seed(self.config.tf_random_seed)
         tf.train.create_global_step()
-        result = self._call(input_fn, mode)
+        result, hooks = self._call(input_fn, mode), []
         if hasattr(result, "output_types") or isinstance(result, tf.data.Dataset):
             iterator = tf.data.make_initializable_iterator(result)
-            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            hooks.append(_InitializeIterator(iterator.initializer))
             result = iterator.get_next()
         features, labels = result if isinstance(result, (list, tuple)) else (result, None)
         labels = None if mode == ModeKeys.PREDICT else labels
         spec = self._call(self.model_fn, mode, features=features, labels=labels)
         if spec.loss is not None:
             spec = spec._replace(loss=tf.reshape(spec.loss, []))
-        return spec._replace(scaffold=spec.scaffold or tf.train.Scaffold())
+        name = {ModeKeys.TRAIN: "training", ModeKeys.EVAL: "evaluation"}.get(mode, "prediction")
+        hooks += getattr(spec, f"{name}_hooks") or []
+        return spec._replace(
+            scaffold=spec.scaffold or tf.train.Scaffold(), **{f"{name}_hooks": hooks}
+        )
 
     def train(
         self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None

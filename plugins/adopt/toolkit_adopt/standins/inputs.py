@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
@@ -62,7 +63,7 @@ def numpy_input_fn(
             if isinstance(value, dict):
                 return {key: placeholders(value[key], f"{name}_{key}") for key in sorted(value)}
             shape = [batch_size if num_epochs is None else None, *value.shape[1:]]
-            made = tf.placeholder(tf.as_dtype(value.dtype), shape, name)
+            made = tf.placeholder(tf.as_dtype(value.dtype), shape, re.sub(r"[^\w.-]", "_", name))
             arrays[made] = value
             return made
 

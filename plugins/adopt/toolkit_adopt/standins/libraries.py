@@ -1,8 +1,8 @@
-"""Names of NumPy and SciPy that scripts of TensorFlow 1's time use and later versions removed.
+"""Names of NumPy, SciPy and Python that scripts of TensorFlow 1's time use and that are gone since.
 
 Those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`, `np.array` of
-rows of several lengths and `scipy.misc.imsave`, are there while the stand-ins are installed. Images
-are read and written by Pillow.
+rows of several lengths, `np.fromstring` of bytes, `scipy.misc.imsave` and `time.clock`, are there
+while the stand-ins are installed. Images are read and written by Pillow.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import time
 import types
 from typing import Any, Iterator, Tuple
 
@@ -49,17 +50,29 @@ _NUMPY = {
 }
 _FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}  # of Pillow
 
-_reshape, _array = np.reshape, np.array
+_VERSION = tuple(map(int, np.__version__.split(".")[:2]))
+_reshape, _array, _fromstring = np.reshape, np.array, np.fromstring
 
 
 def array(object, dtype=None, **kwargs) -> np.ndarray:
-    """`np.array`, which once made an array of objects of rows of several lengths."""
+    """`np.array`, which once made an array of objects of rows of several lengths, and copied where
+    it had to without `copy`.
+    """
+    if kwargs.get("copy") is False and _VERSION >= (2, 0):
+        kwargs["copy"] = None
     try:
         return _array(object, dtype, **kwargs)
     except ValueError as error:
         if dtype is not None or "inhomogeneous" not in str(error):
             raise
         return _array(object, np.object_, **kwargs)
+
+
+def fromstring(string, dtype=float, count=-1, *, sep="", **kwargs) -> np.ndarray:
+    """`np.fromstring`, which once read bytes, too."""
+    if sep:
+        return _fromstring(string, dtype, count, sep=sep, **kwargs)
+    return np.frombuffer(string, dtype, count).copy()
 
 
 def reshape(a, *args, newshape=None, **kwargs):
@@ -79,6 +92,8 @@ def bytescale(data, cmin=None, cmax=None, high=255, low=0) -> np.ndarray:
 
 def toimage(arr, high=255, low=0, cmin=None, cmax=None, mode=None) -> Any:
     """A Pillow image of [H, W] or of [H, W, C]: C is the first axis of size 3, else of size 4."""
+    if mode == "F" and np.ndim(arr) == 2:  # of floats as they are
+        return Image.fromarray(np.asarray(arr, np.float32))
     data = bytescale(arr, cmin, cmax, high, low)
     if data.ndim == 3:
         axis = data.shape.index(3 if 3 in data.shape else 4)
@@ -119,8 +134,12 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
             yield np, name, value
     if "newshape" not in inspect.signature(_reshape).parameters:
         yield np, "reshape", reshape
-    if tuple(map(int, np.__version__.split(".")[:2])) >= (1, 24):
+    if _VERSION >= (1, 24):
         yield np, "array", array
+    if _VERSION >= (2, 3):
+        yield np, "fromstring", fromstring
+    if "clock" not in vars(time):
+        yield time, "clock", time.perf_counter
     if "pad" not in vars(np.lib):
         yield np.lib, "pad", np.pad
     scipy = importlib.import_module("scipy")
