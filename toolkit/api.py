@@ -115,6 +115,7 @@ def open_trainer(
     from .preset_choice import recorded_choices
     from .training.trainer import Job, Trainer
 
+    allow = [allow] if isinstance(allow, str) else list(allow)
     model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)

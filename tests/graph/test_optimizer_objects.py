@@ -84,6 +84,9 @@ def test_a_schedule_that_is_not_finite_stops_before_the_update():
             {"optimizer": tf.train.AdamOptimizer, "optimizer_args": {"beta1": 0.5}},
             "For the update, optimizer_args is set, but only a named optimizer takes it",
         ),
+        ({"learning_rate": "fast"}, "For the update, learning_rate is 'fast'"),
+        ({"learning_rate": -0.1}, "For the update, learning_rate is -0.1"),
+        ({"groups": ["*:frozen"]}, "For the update, groups is \\['\\*:frozen'\\]"),
     ],
 )
 def test_settings_that_contradict_are_refused_in_one_sentence(settings, message):

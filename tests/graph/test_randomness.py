@@ -91,7 +91,7 @@ def test_dropout_changes_nothing_outside_of_training_and_at_rate_0(mode, rate):
 def test_a_dropout_rate_outside_of_0_to_1_and_an_unknown_initializer_are_refused(rate):
     with pytest.raises(ValueError, match=f"dropout rate is {rate}, expected a number in"):
         make_run().dropout(tf.ones([3]), rate, "d")
-    with pytest.raises(ValueError, match="unknown initializer 'glorot', known: "):
+    with pytest.raises(ValueError, match="unknown initializer 'glorot'. Did you mean"):
         make_run().initializer("glorot", "w")
 
 

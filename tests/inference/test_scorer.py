@@ -15,6 +15,7 @@ from toolkit import DataSpec, Scorer, ScoreResult, Split, ToolkitError, hookimpl
 from toolkit.inference.evaluator import Evaluator
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
+from toolkit.statistics import Interval
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.best_metric import BestMetric
 
@@ -221,11 +222,15 @@ def test_invalid_scorers_are_refused(scorers, message):
         (None, "Scorer Fixed returned None"),
         (ScoreResult({"other": 1.0}), "Scorer Fixed returned ScoreResult"),
         (
+            ScoreResult({"fixed": 1.0}, intervals={"fixed": Interval(np.nan, 2.0, 0.95, "none")}),
+            "Scorer Fixed returned ScoreResult",
+        ),
+        (
             lambda: int("few"),
             "Plugin 'tested' failed in its scorer Fixed: ValueError: invalid .*test_scorer",
         ),
     ],
-    ids=["nothing", "another name", "a fault"],
+    ids=["nothing", "another name", "no interval", "a fault"],
 )
 def test_an_invalid_score_is_refused(trained, result, message):
     evaluator = evaluator_of(lambda self: [Fixed(result)])

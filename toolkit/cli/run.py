@@ -226,7 +226,7 @@ def resume(
 
     Options of length, reports, checkpoints, evaluation and machine may change. A change of another
     option is refused unless --allow names it. A finished run continues only with a larger --steps
-    or --epochs; a note says how that changes a learning rate that follows the length of the run.
+    or --epochs; a learning rate that follows the length of the run then follows the new one.
     """
     folder = open_run(run_folder, allow_unstarted=True)
     order = _read_order(ctx, flags, use_environment=False)

@@ -423,7 +423,7 @@ def _ask_loss(plugins, run, model, features, labels, outputs) -> Any:
     """What the hook `loss` returns: a scalar, or a dict of named scalars."""
 
     def check(value: Any) -> Optional[Problem]:
-        if value == {} and run.mode == "train":
+        if isinstance(value, dict) and not value and run.mode == "train":
             return Problem("returned {}, expected a scalar tensor", "Return at least one scalar.")
         return check_loss(value)
 

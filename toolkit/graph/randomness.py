@@ -13,6 +13,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..compat import tf
+from ..errors import suggest
 
 BLOCK_SIZE = 256  # examples whose numbers are drawn together; another size draws other numbers
 
@@ -105,7 +106,7 @@ class Initializer:
 
     def __init__(self, kind: str, seed: int, stddev: float = 0.05):
         if kind not in self.KINDS:
-            raise ValueError(f"unknown initializer '{kind}', known: {self.KINDS}")
+            raise ValueError(f"unknown initializer '{kind}'. {suggest(kind, self.KINDS)}")
         self.kind, self.seed, self.stddev = kind, seed, stddev
 
     def __call__(self, shape, dtype=None, partition_info=None, **kwargs):

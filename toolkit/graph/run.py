@@ -382,7 +382,7 @@ class Run:
         """
         return self._builder.apply(updates, advance_step)
 
-    def adopt(self, op: tf.Operation, losses: Sequence[tf.Tensor] = ()) -> tf.Operation:
+    def adopt(self, op: tf.Operation, losses: Any = ()) -> tf.Operation:
         """Declare a train op that the plugin built itself, for example by a `tf.train` optimizer.
 
         The guard covers it: if a loss or a changed variable is not finite, all variables that the
@@ -394,7 +394,8 @@ class Run:
 
         Args:
             op: the train op.
-            losses: float32 scalars that have to be finite; by default those of the hook `loss`.
+            losses: float32 scalars that have to be finite, one or a list or dict of them; by
+                default those of the hook `loss`.
 
         Returns:
             The op. The hook `optimize` returns it, alone or in a `tf.group`. Where it does not
@@ -404,7 +405,8 @@ class Run:
             ToolkitError: outside of mode "train".
         """
         self._check_mode("adopt")
-        self._builder.own_losses += losses
+        losses = losses.values() if isinstance(losses, dict) else losses
+        self._builder.own_losses += [losses] if tf.is_tensor(losses) else list(losses)
         return op
 
     # -------------------------------------------------------------------------------------- state

@@ -66,6 +66,10 @@ def _choose_inputs(
     try:
         evaluator.predict(arrays)
     except tf.errors.InvalidArgumentError as error:  # of an embedding: an id that does not exist
+        if read_inputs is not None and evaluator.graph.takes_examples and is_plain:
+            arrays = read_inputs()
+            if arrays:
+                return arrays
         raise UsageError(
             f"The model refuses made-up inputs, on which it would be compared: "
             f"{summarize_tf_error(str(error.message))}.",
@@ -116,7 +120,10 @@ def _writing(folder: str) -> Iterator[None]:
         yield
     except (OSError, tf.errors.OpError) as error:
         # TensorFlow says `PATH/FILE; File too large`.
-        text = str(getattr(error, "message", "")).partition("\n")[0].rpartition("; ")[2].rstrip(".")
+        line = str(getattr(error, "message", "")).partition("\n")[0]
+        if isinstance(error, tf.errors.OpError) and "; " not in line:
+            raise
+        text = line.rpartition("; ")[2].rstrip(".")
         reason = getattr(error, "strerror", None) or text or str(error)
         raise RetryError(
             f"{folder} cannot be written: {reason}.",

@@ -276,7 +276,7 @@ def _name_examples(path: str, count: int) -> List[str]:
 
 def _read_npz(path: str, needs: str) -> Dict[str, np.ndarray]:
     _check_is_file(path)
-    if not path.endswith(".npz"):
+    if not path.lower().endswith(".npz"):
         raise DataError(f"{path}: {needs}.", hint="Give an .npz file with arrays of these names.")
     return read_arrays(path)
 

@@ -86,10 +86,10 @@ class ScorerSet:
             if (
                 not isinstance(result, ScoreResult)
                 or not set(result.intervals) <= set(result.metrics) <= names
-                or not all(isinstance(each, Interval) for each in result.intervals.values())
+                or not all(map(_is_interval, result.intervals.values()))
             ):
                 raise ToolkitError(
-                    f"Scorer {type(scorer).__name__} returned {result!r}.",
+                    f"Scorer {type(scorer).__name__} returned {result!r:.300}.",
                     hint="It returns a toolkit.ScoreResult with metrics among its names: "
                     f"{', '.join(scorer.names) or 'it has none'}; an interval of one of these is a "
                     "toolkit.statistics.Interval.",
@@ -135,6 +135,13 @@ def _check_list(value: Any) -> Optional[Problem]:
         return None
     text = f"returned {describe_value(value)}, expected a list of scorers"
     return Problem(text, "Return a list: [scorer].")
+
+
+def _is_interval(value: Any) -> bool:
+    """Whether a value is an interval whose ends are numbers."""
+    ends = value[:3] if isinstance(value, Interval) else [None]
+    is_finite = all(isinstance(x, (int, float, np.number)) and np.isfinite(x) for x in ends)
+    return is_finite and value.low <= value.high
 
 
 # ------------------------------------------------------------------------------------- directions

@@ -143,7 +143,7 @@ def test_a_resume_continues_the_same_run(tmp_path, monkeypatch):
     assert first.info.status == "KILLED" and first.data.tags["status"] == "stopped"
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")  # the place is that of the first session
-    train(tmp_path / "run", steps=16, allow=["steps"])
+    train(tmp_path / "run", steps=16)
     second, client = read_run(tmp_path / "run")
     assert second.info.run_id == first.info.run_id and second.info.status == "FINISHED"
     assert second.data.params["steps"] == "12" and second.data.tags["resumed.steps"] == "16"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
+
+import numpy as np
 
 from ...compat import tf
 from ...errors import ToolkitError, UsageError, suggest
@@ -269,6 +272,17 @@ class UpdateOptimizers:
     def _check_settings(self) -> List[Group]:
         """The groups that hold, in their order. Refuses settings without effect beside others."""
         optimizer, arguments, rate, schedule, groups = self.settings
+        is_number = isinstance(rate, (int, float, np.number)) and not isinstance(rate, bool)
+        if not (rate is None or tf.is_tensor(rate) or is_number and 0 < rate < math.inf):
+            raise UsageError(
+                f"For {self._subject}, learning_rate is {rate!r:.100}.",
+                hint="Give a positive number, or a scalar tensor.",
+            )
+        if not all(isinstance(group, Group) for group in groups):
+            raise UsageError(
+                f"For {self._subject}, groups is {groups!r:.100}.",
+                hint="Give a list of toolkit.Group.",
+            )
         groups = [*self._user_groups.groups, *groups]
         rates = [rate, schedule, *(group.learning_rate for group in groups)]
         idle = ""
