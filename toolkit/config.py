@@ -7,10 +7,11 @@ value from (`origins`), so that a preset can replace what another one set.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
-from typing import Any, Dict, Mapping, Optional, Sequence, Type
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type
 
 from .errors import UsageError
 from .options import (
@@ -45,14 +46,28 @@ def read(path: str) -> Config:
         raise UsageError(f"{path}: {error.strerror}.") from None
     try:
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-        values = json.loads(text) if path.endswith(".json") else toml.loads(text)
+        unique = functools.partial(_unique, path)
+        is_json = path.endswith(".json")
+        values = json.loads(text, object_pairs_hook=unique) if is_json else toml.loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
         raise UsageError(f"{path}: not valid {kind}: {error}.") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
-    values = {name.replace("-", "_"): value for name, value in values.items()}
+    values = _unique(path, [(name.replace("-", "_"), value) for name, value in values.items()])
     return parse_values(os.path.dirname(os.path.abspath(path)), values, path)
+
+
+def _unique(path: str, pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
+    """Pairs as a dict. Raises UsageError if two of one name differ."""
+    values: Dict[str, Any] = {}
+    for name, value in pairs:
+        if values.setdefault(name, value) != value:
+            raise UsageError(
+                f"{path}: '{name}' is set twice: to {values[name]!r:.100} and to {value!r:.100}.",
+                hint="Set it once.",
+            )
+    return values
 
 
 def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.json") -> Config:

@@ -4,10 +4,13 @@ of. Nothing is trained.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
 
-from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
+from .. import config as configuration
+from ..errors import CheckFailed, CheckpointError, ToolkitError, UsageError, is_verbose
+from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
 from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader, source_copies
@@ -162,11 +165,16 @@ def _check_config(folder: RunFolder) -> _Result:
         {name: value for name, value in (each or {}).items() if name not in (FOLDER, ORIGINS)}
         for each in (values, expected)
     )
+    names = [name for name in sorted({**own, **last}) if own.get(name, "") != last.get(name, "")]
+    if expected and names:  # a path may be written in several ways
+        with contextlib.suppress(UsageError):
+            configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
+            real = find_differences(declared_options(configs[0]), *configs)
+            names = [name for name in names if name in real]
     faults = []
-    for name in sorted({**own, **last} if expected else ()):
+    for name in names if expected else ():
         value, old = own.get(name, "missing"), last.get(name, "no such option")
-        if value != old:
-            faults.append((f"{name} is {value}, but the last session had {old}", name))
+        faults.append((f"{name} is {value}, but the last session had {old}", name))
     return count_noun(len(own), "option"), faults
 
 

@@ -18,6 +18,7 @@ from ..errors import (
     UsageError,
     is_verbose,
 )
+from ..option_changes import find_differences
 from ..options import Config, find_path, join_step, resolve, result_options, split_step
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader
@@ -93,13 +94,15 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
     segment = [session for session in sessions if session["from"] <= first][-1:]
     segment += [session for session in sessions if first < session["from"] < end.step]
     for before, after in zip(segment, segment[1:]):
-        options = declared_options(session_config(folder, after))
+        configs = [session_config(folder, each) for each in (before, after)]
+        options = declared_options(configs[1])
         without_effect = set(options.model_fields) - result_options(options)
+        real = find_differences(options, *configs)
         changes = find_session_changes(before, after)
         changes += [
             f"{name} was {old}, then {new}"
             for name, old, new in find_changed_options(before, after, *_OTHERWISE_COMPARED)
-            if name not in without_effect
+            if name not in without_effect and name in real
         ]
         if before.get("compiled") != after.get("compiled"):
             changes.append("only one of the two compiled its steps")

@@ -57,7 +57,7 @@ def examine(
             with repeated.run(fetches, Inspection.watched(ops)) as (fetched, dump):
                 inspection = Inspection(dump)
                 nonfinite = [target for target in targets if target.name in inspection.masks]
-                if nonfinite:
+                if nonfinite and fetched is not None:
                     update = GuardValues(guard_values.name, *map(float, fetched[2]))
                     batch = BatchValues(fetched[0], fetched[1])
                     return _describe(repeated, nonfinite, inspection, update, batch)

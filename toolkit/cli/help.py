@@ -115,7 +115,10 @@ class ShortCommand(click.Command):
         for title in of_plugins:
             names = " ".join(flag.opts[0] for flag in sections[title])
             with formatter.section(title):
-                formatter.write_text(textwrap.shorten(names, size, placeholder=" and more"))
+                text = textwrap.shorten(
+                    names, size, placeholder=" and more", break_on_hyphens=False
+                )
+                formatter.write_text(text)
 
 
 def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> Sections:

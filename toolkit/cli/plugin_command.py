@@ -118,7 +118,12 @@ def select_named(words: Words) -> Selection:
     extensions: Sequence[str] = []
     origins: Dict[str, str] = {}
     for path in words.all("--config"):
-        config = configuration.read(path)
+        try:
+            config = configuration.read(path)
+        except UsageError:
+            if words.all("--help"):
+                continue
+            raise
         if words.all("--help") and not all(map(is_name, config.references)):
             continue
         plugin = config.plugin or plugin

@@ -121,7 +121,13 @@ def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool
     },
 )
 @click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py.")
-@click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
+@click.option(
+    "--with",
+    "extensions",
+    multiple=True,
+    metavar="NAME",
+    help="Add an extension, in place of those of --config.",
+)
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
 @click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import click
 
 from .. import cli_options as shared
+from ..errors import UsageError
 from ..inference.sample_options import sample_options_class
 from ..plugins import UntrustedCode
 from ..storage.run_folder import open_run
@@ -27,10 +28,11 @@ def _select(words: Words) -> Selection:
         return NO_SELECTION  # the command says so, after it has checked the output
     try:
         return select_from_run(open_run(path))
-    except UntrustedCode as error:
+    except UsageError as error:
         if not words.all("--help"):
             raise
-        shared.warn(f"{error.message} With --trust, the help has its settings.")
+        way = " With --trust, the help has its settings." * isinstance(error, UntrustedCode)
+        shared.warn(f"{error.message}{way}")
         return NO_SELECTION
 
 

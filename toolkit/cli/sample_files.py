@@ -30,7 +30,7 @@ def kind_of(out: Optional[str], count: Optional[int] = None) -> str:
         count: the number of samples, or None.
 
     Raises:
-        UsageError: the path cannot be written, or a grid is too small for the samples.
+        UsageError: the ending names no kind, or a grid is too small for the samples.
     """
     ending = ".png" if out is None else os.path.splitext(out)[1].lower()
     if out is None or ending in (".npz", ".png"):

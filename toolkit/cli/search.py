@@ -57,7 +57,13 @@ _OWN_FLAGS = (
     "A|B where values have commas.",
 )
 @click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py.")
-@click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
+@click.option(
+    "--with",
+    "extensions",
+    multiple=True,
+    metavar="NAME",
+    help="Add an extension, in place of those of --config.",
+)
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
 @click.option(
     "--trials",

@@ -33,7 +33,7 @@ def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str
     from ..errors import UsageError
     from ..storage.folder import shell_argument
 
-    match = re.fullmatch(r"(-?\d+)?:(-?\d+)?", ":" if text is None else text, re.ASCII)
+    match = re.fullmatch(r"(-?\d{1,18})?:(-?\d{1,18})?", ":" if text is None else text, re.ASCII)
     if match is None:
         hint = "Either may be omitted; ':' selects the steps between the last two checkpoints."
         if os.path.isdir(str(text)):  # the argument RUN was taken for the range

@@ -17,6 +17,7 @@ from .record import RunRecord, open_inside
 
 SEPARATED, NOT_SEPARATED, NOT_COMPARABLE = "separated", "not separated", "not comparable"
 MAX_ALL_PAIRS = 6  # of more groups, each is compared with the first alone
+_MAX_BYTES = 64 << 20  # of the values of one metric: the file may be a stranger's
 _MAX_HASH = 12  # digits of a hash in a sentence
 
 
@@ -230,6 +231,8 @@ def read_examples(record: RunRecord, name: str) -> Optional[np.ndarray]:
     try:
         place = f"{record.of_test('reports')}/{EXAMPLES}"
         with open_inside(record.path, place) as file, zipfile.ZipFile(file) as archive:
+            if archive.getinfo(f"{name}.npy").file_size > _MAX_BYTES:
+                return None
             array = archive.open(f"{name}.npy")
             values = np.lib.format.read_array(array, allow_pickle=False)
     except Exception:  # a damaged archive raises errors of many kinds

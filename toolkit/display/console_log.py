@@ -19,6 +19,7 @@ from .escapes import escape_line
 CONSOLE_LOG = "console.log"
 MAX_BYTES = 64 << 20  # what a plugin prints in each step must not fill the disk
 _MAX_LINE = 10_000  # characters
+_MAX_WAITING = 10_000  # records of a process that opens no file
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -51,12 +52,13 @@ class ConsoleLog(logging.Handler):
     def write(self, text: str) -> None:
         """Add a text, a record for each line, whatever somebody did to the loggers."""
         for line in text.rstrip("\n").split("\n"):
-            self.handle(logging.makeLogRecord({"msg": escape_line(line[:_MAX_LINE])}))
+            text = escape_line(line[:_MAX_LINE])
+            self.handle(logging.LogRecord("", logging.INFO, "", 0, text, None, None))
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._waiting is None:
             self._append(self.format(record))
-        else:
+        elif len(self._waiting) < _MAX_WAITING:
             self._waiting.append(self.format(record))
 
     def end(self) -> None:

@@ -60,7 +60,7 @@ def save_grid(
         left = padding + position % columns * column_width
         top = padding + position // columns * row_height
         sheet.paste(Image.fromarray(tile[..., 0] if channels == 1 else tile), (left, top))
-        if labels is not None:
+        if labels is not None and position < len(labels):
             # Six pixels per letter in Pillow's default font.
             text = str(labels[position])[: max(1, width // 6)]
             draw.text((left, top + height), text, fill="white")

@@ -26,7 +26,9 @@ class NotebookConsole(Console):
         self._width = 0  # of the line of progress that others replace
 
     def show(self, text: str) -> None:
-        super().show(f"\r{text.ljust(self._width)}" if self._width else text)
+        first, *rest = text.split("\n")
+        first = f"\r{first.ljust(self._width)}" if self._width else first
+        super().show("\n".join([first, *rest]))
         self._width = 0
 
     def show_progress(self, text: str) -> None:

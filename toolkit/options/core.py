@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, Iterator, List, Optional, Union
 
 import pydantic
-from typing_extensions import Literal
+from typing_extensions import Annotated, Literal
 
 from .. import data_value
 from ..errors import UsageError
@@ -294,7 +294,7 @@ class CoreOptions(Options):
     profile_hooks: bool = _machine(
         False, "report at the end how long each session hook took per step"
     )
-    profile_steps: List[int] = _machine(
+    profile_steps: List[Annotated[int, pydantic.Field(ge=0)]] = _machine(
         [], "steps to trace into the folder profile, for example 100,101", unit="steps"
     )
 

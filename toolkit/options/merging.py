@@ -62,6 +62,12 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
                     f"{subject} is already an option of {owners[name]}.",
                     hint="Rename it, or set core_defaults to change a core option's default.",
                 )
+            other = name[3:] if name.startswith("no_") else "no_" + name
+            if other in owners:
+                raise UsageError(
+                    f"{subject} has the flag by which '{other}' of {owners[other]} is set.",
+                    hint="Rename it.",
+                )
             owners[name] = f"plugin '{plugin}'"
         bases.append(cls)
     if len(bases) == 1:

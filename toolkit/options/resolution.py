@@ -114,10 +114,10 @@ def resolve(
         name: value if isinstance(value, Value) else Value(value, Origin(FLAG, flag_name(name)))
         for name, value in (flags or {}).items()
     }
-    entered = []
+    entered, chosen = [], {name for _, cls in classes for name in cls.core_defaults}
     for name, cls in classes:
         entered.append(_enter_all(options, cls.core_defaults, Origin(PLUGIN, name)))
-        names = [cls.preset_option] if cls.presets else []
+        names = [cls.preset_option] if cls.presets and cls.preset_option not in chosen else []
         defaults = {each: cls.model_fields[each].default for each in names}
         entered.append(_enter_all(options, defaults, NOT_SET))
     entered += [
@@ -137,7 +137,7 @@ def resolve(
             for name in [n for n in preset if n in merged and merged[n].origin.is_choice]:
                 (value, origin), before = preset[name], merged[name]
                 texts = format_value(value), format_value(before.value)
-                if texts[0] != texts[1]:
+                if value is not None and not _are_equal(options, name, value, before.value):
                     text = f"{name} is {texts[0]} by {origin} ({named_by}), no longer {texts[1]}"
                     notes.append(f"{text} ({before.origin})")
             merged.update(preset)
@@ -257,11 +257,21 @@ def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: b
         raise UsageError(describe_errors(error.errors(), origins)) from None
 
 
+def _are_equal(options: Type[Options], name: str, value: Any, other: Any) -> bool:
+    """Whether two values of an option, as they were set, are one value of it."""
+    try:
+        return bool(
+            getattr(options(**{name: value}), name) == getattr(options(**{name: other}), name)
+        )
+    except pydantic.ValidationError:  # which is said later
+        return bool(value == other)
+
+
 def describe_errors(errors: Sequence[Mapping[str, Any]], origins: Mapping[str, Any]) -> str:
     """Return a sentence for each error of pydantic, a line each."""
     sentences: Dict[str, None] = {}
     for error in errors:
-        text = error["msg"].replace("Value error, ", "", 1)
+        text = error["msg"].replace("Value error, ", "", 1) or "The options do not fit together"
         if error["loc"]:
             name, value = str(error["loc"][0]), short_repr(error.get("input"))
             text = text.replace("Input should be", "should be")

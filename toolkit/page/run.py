@@ -20,7 +20,7 @@ from .pictures import Album, list_frames, list_pictures
 from .quantities import describe_test, list_quantities
 from .sections import read_sections
 from .tables import make_table
-from .values import clean_text, count, fields, format_count, format_number, in_words, items
+from .values import clean_text, count, fields, format_count, in_words, items
 
 SAMPLES = "samples"
 _MAX_SLIDERS, _MAX_CHARTS, _MAX_POINTS, _MAX_OPTIONS = 6, 24, 400, 400
@@ -79,7 +79,7 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
         "chosen": _list_options(record, True),
         "defaults": _list_options(record, False),
         "data": _describe_data(record),
-        "speed": f"{format_number(speed)} examples a second" if speed else "",
+        "speed": f"{speed:,.0f} examples a second" if speed else "",
         "software": {**software, "hooks": hooks, "command": " ".join(record.argv)},
         "head": "" if head == NO_HASH else head,
         "entries": format_count(len(entries), "entry", "entries"),

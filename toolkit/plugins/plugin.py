@@ -174,7 +174,9 @@ def _check_function(subject: str, implementation: Implementation) -> None:
     function = inspect.unwrap(implementation.function)
     is_generator = inspect.isgeneratorfunction(function)
     fault = hint = ""
-    if implementation.is_wrapper and not is_generator:
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        fault, hint = "is asynchronous: its call runs nothing", "Write 'def' without 'async'."
+    elif implementation.is_wrapper and not is_generator:
         fault = "is a wrapper without a 'yield'"
         hint = "Write 'value = yield' where the hook that it wraps should run, and return a value."
     elif is_generator and not (implementation.is_wrapper or implementation.hook in ITERATED_HOOKS):

@@ -129,7 +129,7 @@ def parse_map(texts: Iterable[str]) -> Dict[str, str]:
     """The renamings, old -> new, of the values of --map.
 
     Each is "OLD=NEW": two variables, or two scopes that both end in "/". The scope "/" contains all
-    names. Without NEW, OLD is left out. Raises UsageError for another form.
+    names. Without NEW, OLD is left out. Raises UsageError for another form, or a name twice.
     """
     renames: Dict[str, str] = {}
     for text in texts:
@@ -139,6 +139,11 @@ def parse_map(texts: Iterable[str]) -> Dict[str, str]:
             raise UsageError(
                 f"--map {text} is not OLD=NEW.",
                 hint="Give two names of variables, or two scopes that both end in '/'.",
+            )
+        if old in renames or new and new in renames.values():
+            raise UsageError(
+                f"--map {text} names '{old if old in renames else new}' a second time.",
+                hint="Each OLD gets one NEW, and each NEW one OLD.",
             )
         renames[old] = new
     return renames
