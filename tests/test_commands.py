@@ -104,6 +104,14 @@ def test_a_broken_command_is_listed_with_the_reason_and_fails_when_it_is_called(
     assert called.err.startswith("Error: ") and "Traceback" not in called.err
 
 
+def test_a_command_that_two_packages_offer_is_refused(cli, offer):
+    offer("greet = added_commands:greet")
+    offer("greet = added_commands:greet", name="two-dist")
+    called = cli("greet", "you")
+    assert called.code == 2
+    assert "Command 'greet' is offered by one-dist and by two-dist." in called.err
+
+
 def test_plugins_list_shows_the_commands_without_importing_them(cli, offer):
     offer("greet = added_commands:greet")
     rows = json.loads(cli("plugins", "list", "--json").out)

@@ -128,6 +128,16 @@ def test_plugin_is_a_name_with_a_list(here, name, value, message):
         configuration.read(str(write(here / "a.json", **{name: value})))
 
 
+@pytest.mark.parametrize(
+    "name, text",
+    [("a.json", '{"steps": 5, "steps": 9}'), ("a.toml", "batch-size = 5\nbatch_size = 9\n")],
+)
+def test_two_values_for_one_option_in_one_file_are_refused(here, name, text):
+    (here / name).write_text(text)
+    with pytest.raises(UsageError, match="' is set twice: to 5 and to 9"):
+        configuration.read(str(here / name))
+
+
 # --------------------------------------------------------------------------------- the command line
 
 

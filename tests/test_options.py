@@ -230,6 +230,7 @@ FIXED = "has a name that"
     [
         ("steps", "is already an option of the core."),
         ("gain", "is already an option of plugin 'linear'."),
+        ("no_evaluate", "has the flag by which 'evaluate' of the core is set."),
         *((name, FIXED) for name in ("force", "with", "json", "cache", "folder")),
     ],
 )
@@ -310,6 +311,7 @@ NOTE = "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.to
         ([("a.toml", {"learning_rate": 0.5})], {"preset": "fast"}, 0.9, 1.0, [NOTE]),
         ([("a.toml", {"gain": 7})], {"preset": "fast"}, 0.9, 7.0, []),
         ([("a.toml", {"learning_rate": 0.9})], {"preset": "fast"}, 0.9, 1.0, []),
+        ([], {"environment": {"TOOLKIT_LEARNING_RATE": "9e-1"}, "preset": "fast"}, 0.9, 1.0, []),
         # ... of the same one, and of a stronger one.
         ([("a.toml", {"learning_rate": 0.5, "preset": "slow"})], {}, 0.5, 2.0, []),
         ([], {"learning_rate": "0.5", "preset": "slow"}, 0.5, 2.0, []),
@@ -438,6 +440,14 @@ def test_a_saved_run_without_a_new_preset_has_its_values_and_their_first_origins
 
 
 # -------------------------------------------------------------------------- what a plugin declares
+
+
+class FastByDefault(Recipes):
+    core_defaults = {"preset": "fast"}
+
+
+def test_a_plugin_may_choose_the_preset_of_its_options():
+    assert resolve([("recipes", FastByDefault)]).options.learning_rate == 0.9
 
 
 class Ranked(Options):

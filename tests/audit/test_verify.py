@@ -132,7 +132,7 @@ def test_a_segment_that_does_not_exist_is_refused(cli, trained, steps, message, 
     assert message in result.err and hint in result.err
 
 
-@pytest.mark.parametrize("steps", ["", "4", "a:b", "2:4:6", "0x2:4", "2.0:4"])
+@pytest.mark.parametrize("steps", ["", "4", "a:b", "2:4:6", "0x2:4", "2.0:4", "1:" + "9" * 5000])
 def test_a_text_in_another_form_is_refused_before_the_run_is_read(cli, trained, steps):
     damage(trained / "run", 6)
     result = cli("verify", trained / "run", "--replay", steps)

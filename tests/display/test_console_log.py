@@ -1,5 +1,6 @@
 """The log of what the console of a run showed."""
 
+import logging
 import os
 import re
 import time
@@ -55,6 +56,17 @@ def test_control_characters_are_escaped_and_stay_in_their_line(log, here, text):
     log.write(text)
     line = texts("console.log")[1]
     assert line.isprintable() and (line == text) == (text == "\u00e4")
+
+
+def test_loggers_of_others_change_nothing(log, here):
+    factory = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(lambda name, *rest: factory(name.lower(), *rest))
+    try:
+        log.open(str(here), [])
+        log.write("a line")
+    finally:
+        logging.setLogRecordFactory(factory)
+    assert texts("console.log")[1] == "a line"
 
 
 def test_a_log_has_limits(log, here, monkeypatch):

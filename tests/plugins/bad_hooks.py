@@ -66,6 +66,13 @@ def loss(outputs):
 Error: Hook 'loss' of plugin 'bad' ({here}) is a generator: its 'yield' makes it return no value.
 Write 'return'; to wrap a hook, mark it @toolkit.hookimpl(wrapper=True).
 
+# loss coroutine (exit code 2)
+@hookimpl  # here
+async def loss(outputs):
+    return tf.reduce_mean(outputs['logits'])
+Error: Hook 'loss' of plugin 'bad' ({here}) is asynchronous: its call runs nothing.
+Write 'def' without 'async'.
+
 # optimize tensor
 @hookimpl  # here
 def optimize(losses, run):

@@ -113,6 +113,13 @@ def test_a_map_that_is_none_is_refused(text):
         parse_map([text])
 
 
+@pytest.mark.parametrize("texts, name", [(("a=b", "a=c"), "a"), (("a=c", "b=c"), "c")])
+def test_a_map_names_each_variable_once(texts, name):
+    with pytest.raises(UsageError, match=f"--map .* names '{name}' a second time"):
+        parse_map(texts)
+    assert parse_map(["a=", "b="]) == {"a": "", "b": ""}
+
+
 OLD, NEW = "linear/w:4 linear/b:2", "line/w:4 linear/b:2"
 
 
