@@ -1,7 +1,7 @@
 """Speed of one, two and three workers, and of parameter servers, beside one process.
 
     python benchmarks/cluster.py --rounds 3 --network mlp --batch-size 512
-    python benchmarks/cluster.py --latency-ms 0.5 --mbit 1000 --only "1,2 workers"
+    python benchmarks/cluster.py --latency-ms 0.5 --mbit 1000 --only "1 process;2 workers"
 
 The contenders train the same network with the same whole batch. They take turns: one job at a time,
 in the reverse order in every other round. All processes are on this machine and share its cores, so

@@ -229,7 +229,14 @@ def _plan(
     options = resolved.options
     stated = _state(selection, plugins, own, resolved, workers)
     check_options(options)
+    if stated.seeds[-1] >= 2**31:
+        raise UsageError(
+            f"--seed {options.seed} leaves no room for {len(stated.seeds)} seeds below 2**31.",
+            hint="Set a smaller --seed.",
+        )
     if stored is not None:
+        if resolved.origins["epochs"].is_choice and not stated.budget.amount:
+            shared.warn(f"The budget of this search stays {stored[0].budget}, whatever --epochs.")
         definition = complete(stated, stored[0])
         stored[0].refuse_difference(definition, folder)
         return definition

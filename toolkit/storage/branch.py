@@ -45,7 +45,12 @@ def find_branch_point(folder: RunFolder, step: int) -> BranchPoint:
     """The commit of a step of the run that becomes the parent. Raises CheckpointError if there is
     no checkpoint of the step, or it or the commit log is damaged.
     """
-    checkpoint = folder.checkpoints.find(str(step))
+    try:
+        checkpoint = folder.checkpoints.find(str(step))
+    except CheckpointError as error:
+        known = ", ".join(str(each.step) for each in folder.checkpoints.list() if each.step != step)
+        error.hint = error.hint or (f"The run has the steps {known}." if known else "")
+        raise
     entry = folder.commits.current_commits().get(step)
     number = entry.number if entry else len(folder.commits.entries())
     earlier = folder.commits.entries()[:number]

@@ -7,5 +7,5 @@ gradient_noise: add noise that decreases to the gradients.
 lr_finder: raise the learning rate until the loss diverges, and propose one.
 profiler: measure what a step spends its time and memory on.
 
-Each is one module, and imports TensorFlow only where it is used.
+Each is one to three modules, and imports TensorFlow only where it is used.
 """

@@ -68,7 +68,11 @@ DATA_SETS = (
 def select_data(arguments: argparse.Namespace) -> List[DataSet]:
     """Return the data sets that are named; if none is, those whose files are given."""
     if arguments.data_sets:
-        return [each for each in DATA_SETS if each.name in arguments.data_sets]
+        named = [each for each in DATA_SETS if each.name in arguments.data_sets]
+        for each in named:
+            if each.source and not getattr(arguments, each.source):
+                raise SystemExit(f"--data-sets names '{each.name}', which needs --{each.source}.")
+        return named
     return [each for each in DATA_SETS if not each.source or getattr(arguments, each.source)]
 
 

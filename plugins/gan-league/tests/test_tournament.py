@@ -146,6 +146,15 @@ def test_all_are_checked_and_then_timed_before_one_trains_for_cpu_time(plan, sea
     assert searches.seen == CHECKS + TRAININGS and searches.steps == ["1", "2", "3", "4"]
 
 
+@pytest.mark.parametrize("before, now", [(None, 1.5), (1.5, None), (1.5, 2.0)])
+def test_a_tournament_that_has_begun_keeps_its_budget(plan, searches, monkeypatch, before, now):
+    monkeypatch.setattr(training, "count_steps", lambda words, secs: 3)
+    training._keep_budget(plan._replace(minutes=9.0))  # nothing was trained with it
+    training.train(None, plan._replace(minutes=before))
+    with pytest.raises(UsageError, match="This tournament began with .*, and the command has "):
+        training.train(None, plan._replace(minutes=now))
+
+
 def test_an_interrupted_tournament_continues_without_a_second_check(plan, searches):
     searches.failures["vae"] = InterruptedRun("Interrupted.", signum=2)
     with pytest.raises(InterruptedRun):

@@ -143,9 +143,10 @@ def read_record(path: str) -> Dict[str, Any]:
 
 
 def _is_finished(path: str) -> bool:
-    """Whether a run has finished."""
+    """Whether a run has finished, and its images are there."""
     try:
-        return bool(read_record(path)["status"] == "finished")
+        has_images = os.path.exists(os.path.join(path, IMAGES))
+        return has_images and bool(read_record(path)["status"] == "finished")
     except (OSError, ValueError):
         return False
 
@@ -238,10 +239,13 @@ def execute(command: Sequence[str], log: str, limit: float, cores: int) -> Dict[
         _, status, usage = os.wait4(process.pid, 0)
         is_signal = os.WIFSIGNALED(status)
         process.returncode = 128 + os.WTERMSIG(status) if is_signal else os.WEXITSTATUS(status)
-    is_limited = process.returncode == 128 + signal.SIGXCPU  # it, or what a shell ran in its place
+    secs = usage.ru_utime + usage.ru_stime
+    # By the signal of the limit or, where that is ignored, or was a child's, by what was used.
+    is_limited = process.returncode == 128 + signal.SIGXCPU
+    is_limited = is_limited or bool(process.returncode) and secs >= limit
     return {
         "code": process.returncode,
-        "cpu_secs": usage.ru_utime + usage.ru_stime,
+        "cpu_secs": secs,
         "stopped": "clock" if is_late else "limit" if is_limited else "",
     }
 

@@ -30,7 +30,8 @@ LEGEND = """\
   steps, and a preset with the low learning rate of its paper may need more of both: the rows
   show what this budget achieves. A budget in CPU time becomes a number of steps before a run
   begins, by a short timing, which is less exact on a busy machine. "CPU" is what a run took in
-  all: with its start, and of a preset or a plugin with its scores, of a program with drawing.
+  all: with its start, and of a preset or a plugin with its scores, of a program with drawing
+  and with the processes that it waited for.
 - Other plugins draw their images by their hook `sample`, and score them themselves.
 - Programs are other tools. Each gets the training images of the presets and as many cores as a
   preset has threads, and trains by itself for the CPU time of the budget, all its processes

@@ -28,7 +28,10 @@ def main(parent, cpu_secs, cores, *command):
     if os.getppid() != int(parent):
         sys.exit(128 + signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # which the signal of the limit would leave
-    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_secs), int(cpu_secs) + 5))
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]  # of the tournament, which it cannot raise
+    most = sys.maxsize if most == resource.RLIM_INFINITY else most
+    limits = min(int(cpu_secs), most), min(int(cpu_secs) + 5, most)
+    resource.setrlimit(resource.RLIMIT_CPU, limits)
     if int(cores):
         with contextlib.suppress(OSError, AttributeError):  # Linux alone limits the cores
             present = sorted(os.sched_getaffinity(0))

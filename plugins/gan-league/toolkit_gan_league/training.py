@@ -132,8 +132,7 @@ def train(context: click.Context, plan: Plan) -> None:
                 search(context, [*plan.words_of(rival), "--dry-run"])
     if is_dry:
         return
-    if plan.minutes is not None:
-        _keep_minutes(os.path.join(plan.folder, "minutes.json"), plan.minutes)
+    _keep_budget(plan)
     budgets = [_find_budget(plan, rival) for rival in plan.rivals]
     for rival, budget in zip(plan.rivals, budgets):
         try:
@@ -145,18 +144,22 @@ def train(context: click.Context, plan: Plan) -> None:
                 raise
 
 
-def _keep_minutes(path: str, minutes: float) -> None:
-    """Write the budget of a tournament, or raise UsageError if it has another one."""
-    if os.path.exists(path):
+def _keep_budget(plan: Plan) -> None:
+    """Write the CPU minutes of a tournament, null for another kind of budget; raise UsageError if
+    it has begun with others.
+    """
+    path, budgets = os.path.join(plan.folder, "minutes.json"), [plan.minutes]
+    if os.path.exists(path) and any(os.path.exists(plan.study_of(each)) for each in plan.rivals):
         with open(path, encoding="utf-8") as file:
-            before = json.load(file)
-        if before != minutes:
-            raise UsageError(
-                f"--cpu-minutes is {minutes:g}, and this tournament began with {before:g}.",
-                hint="Choose another --dir for another budget.",
-            )
-    with atomic_write(path) as file:
-        file.write(json.dumps(minutes).encode())
+            budgets.append(json.load(file))
+    now, *before = [f"{x:g} CPU minutes" if x else "another kind of budget" for x in budgets]
+    if before not in ([], [now]):
+        raise UsageError(
+            f"This tournament began with {before[0]}, and the command has {now}.",
+            hint="Choose another --dir for another budget.",
+        )
+    with atomic_write(path) as out:
+        out.write(json.dumps(plan.minutes).encode())
 
 
 def _find_budget(plan: Plan, rival: Rival) -> List[str]:
@@ -241,6 +244,8 @@ def _time(words: Sequence[str], secs: float) -> Tuple[int, float]:
         )
         if ending.returncode:
             text = ending.stdout.rpartition("Error: ")[2].strip() or "nothing was written."
+            if "Error: " not in ending.stdout:  # it was killed, for example
+                text = text.splitlines()[-1]
             message = f"Its timing ended with exit code {ending.returncode}: {text.splitlines()[0]}"
             kind = RetryError if ending.returncode == RetryError.exit_code else ToolkitError
             raise kind(message, hint=" ".join(text.splitlines()[1:]))
