@@ -342,6 +342,13 @@ def test_another_run_in_the_folder_is_not_taken_for_the_first_that_had_a_checkpo
     assert before.next().checkpoint.step == 4
 
 
+def test_a_run_that_a_process_trains_is_not_waited_for_to_change(writer, clock, feed_of):
+    writer.write(2)
+    feed = feed_of(awaits_change=True)
+    feed.wait_for_run()
+    assert feed.next().checkpoint.step == 2 and clock.now == 0
+
+
 @pytest.mark.parametrize(
     "change, expected",
     [("resume", [2, 4]), ("replace", [4]), ("nothing", [2])],

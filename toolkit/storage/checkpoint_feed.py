@@ -78,6 +78,8 @@ class CheckpointFeed:
         """Wait until a run in the folder trains, or has ended. For errors, see `next`."""
         former = self._state if self._settings.awaits_change else {}
         while former and self._state == former:
+            if self.end is None and self.folder.is_locked():  # it is the new one
+                break
             if self._clock() - self._start >= self._settings.start_secs:
                 break
             self._sleep(_POLL_SECS)
