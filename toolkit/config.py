@@ -27,6 +27,7 @@ from .options import (
     move_start,
     read_origins,
 )
+from .options.values import short_repr
 from .storage.run_folder import RunFolder
 
 
@@ -64,7 +65,8 @@ def _unique(path: str, pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
     for name, value in pairs:
         if values.setdefault(name, value) != value:
             raise UsageError(
-                f"{path}: '{name}' is set twice: to {values[name]!r:.100} and to {value!r:.100}.",
+                f"{path}: '{name}' is set twice: to {short_repr(values[name])} and to "
+                f"{short_repr(value)}.",
                 hint="Set it once.",
             )
     return values

@@ -66,6 +66,7 @@ LITERALS = NUMBERS | st.sampled_from(
 @fuzz
 @given(st.lists(st.tuples(st.sampled_from(NAMES), LITERALS), max_size=4))
 @example([("steps", "0x" + "f" * 5000)])
+@example([("optimizer", "0x" + "f" * 5000)])
 @example([("profile_steps", "[0x" + "f" * 5000 + "]")])
 @example([("steps", "9" * 5000)])
 @example([("steps", "1"), ("steps", "2")])

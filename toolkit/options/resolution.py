@@ -224,11 +224,14 @@ def _drop_foreign_arguments(
     for table in [*(cls.core_defaults for _, cls in classes), *presets]:
         own = table.get("optimizer", own)
     # adamw has the arguments of adam.
-    kinds = [str(n).lower().replace("-", "").replace("_", "") for n in (chosen.value, own)]
+    kinds = [
+        value.lower().replace("-", "").replace("_", "") if isinstance(value, str) else ""
+        for value in (chosen.value, own)
+    ]
     if len({"adam" if kind == "adamw" else kind for kind in kinds}) == 1:
         return []
     merged["optimizer_args"] = Value({}, NOT_SET)
-    choice = f"{chosen.value} ({chosen.origin})"
+    choice = f"{format_value(chosen.value)} ({chosen.origin})"
     return [f"optimizer_args of {arguments.origin} are left out: optimizer is {choice}"]
 
 

@@ -45,10 +45,13 @@ def from_text(annotation: Any, value: Any) -> Any:
 def format_value(value: Any) -> str:
     """Return an option's value as a person reads it."""
     if isinstance(value, dict):
-        return ",".join(f"{name}={part}" for name, part in value.items())
+        return ",".join(f"{name}={format_value(part)}" for name, part in value.items())
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
-    return "none" if value is None else str(value)
+    try:
+        return "none" if value is None else str(value)
+    except ValueError:  # it has more digits than Python writes
+        return "a large number"
 
 
 def _without_none(annotation: Any) -> Any:

@@ -196,7 +196,8 @@ def translate_read_errors(place: str = "The data") -> Iterator[None]:
         ) from error
     except MemoryError as error:
         raise DataError(
-            f"{place}: expected data that fits in memory; the process may not have more.",
+            f"{getattr(error, 'filename', place)}: expected data that fits in memory; the process "
+            "may not have more.",
             hint="Free some memory or raise a limit on it (ulimit -v), or use a part of the data.",
         ) from error
 

@@ -211,7 +211,10 @@ def open_image(source: Source, name: str = "", expected: str = "an image") -> It
                 text = f"{width}x{height} pixels, more than {MAX_PIXELS:,}; scale it down"
                 raise ValueError(text)
             yield image
-    except (DataError, MemoryError):
+    except DataError:
+        raise
+    except MemoryError as error:  # the data may be too large, or a damaged file names a large part
+        setattr(error, "filename", name or str(source))  # noqa: B010 - as an OSError has it
         raise
     except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
         raise DataError(
