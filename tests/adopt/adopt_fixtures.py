@@ -159,7 +159,7 @@ def inner(row):
     return (row * fast - 2.0) ** 2
 
 outer = opt.minimize(tf.reduce_mean(tf.map_fn(inner, x)))
-other = tf.cond(x[0] > 1.0, lambda: opt.minimize(v * v), lambda: opt.minimize(u * u))
+other = tf.cond(x[0] > 1.0, lambda: opt.minimize(v * v), lambda: opt.minimize(3.0 * v))
 
 def numbers():
     for _ in range(8):
