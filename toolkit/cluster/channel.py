@@ -161,9 +161,7 @@ class Channel:
         return {task: peer.hello or {} for task, peer in self._peers.items()}
 
     def dismiss(self, text: str) -> None:
-        """End a job that does not begin with a sentence for the others, once all have come or the
-        time is over: some may have ended before.
-        """
+        """End a job before its start, once all have come, or the time is over, with a sentence."""
         self._wait_for_start(lambda: not self._missing_tasks())
         self.close(text=text)
 

@@ -63,7 +63,7 @@ class Launcher:
         self._has_reported_interrupt = False
         self.interrupts: List[int] = []  # the signals that this process got
         self.hung: List[str] = []  # the tasks that were killed, as they did not end with the others
-        self._result = ""  # a JSON object of the chief, until the job has ended
+        self._result: List[str] = []  # a JSON object of the chief, until the job has ended
         self._wakeup = -1
 
     def run(self) -> int:
@@ -83,7 +83,7 @@ class Launcher:
             text = f"chaos: {self._chaos.summary()}; the job ended with exit code {code}"
             self._log.write(LAUNCHER, text)
         if self._result:
-            self._log.write_result(self._result)
+            self._log.write_result("".join(self._result))
         return code
 
     # ------------------------------------------------------------------------------ start, restart
@@ -106,7 +106,8 @@ class Launcher:
         """Start all tasks, and wait until all have ended."""
         decisive: Optional[Ending] = None  # the first failure, or the end of the chief
         ask_at = kill_at = float("inf")  # when those that still run are asked to end, and killed
-        self._victim = self._result = ""
+        self._victim = ""
+        self._result.clear()
         with held_ports(self._layout.num_servers + 1) as ports:
             for name, variables in local_environments(self._layout, ports).items():
                 if not self.interrupts:
@@ -153,11 +154,7 @@ class Launcher:
 
     def _start(self, name: str, words: List[str], variables: Mapping[str, str]) -> None:
         is_chief = name == CHIEF
-
-        def keep_result(text: str) -> None:
-            self._result += text
-
-        take_result = keep_result if "--json" in words else self._log.write_result
+        take_result = self._result.append if "--json" in words else self._log.write_result
         child = Child(
             name,
             child_code(self._statements),
