@@ -152,7 +152,8 @@ x = tf.placeholder(tf.float32, [3])
 w, v, u = (tf.Variable(1.0, name=name) for name in "wvu")
 opt = tf.train.GradientDescentOptimizer(0.1)
 train = opt.minimize(2.0 * w)
-clip = [w.assign(tf.clip_by_value(w, -0.5, 0.9))]
+clipped = tf.clip_by_value(w, -0.5, 0.9)
+clip = [w.assign(clipped)]
 
 def inner(row):
     fast = u - 0.1 * tf.gradients((row * u - 1.0) ** 2, u)[0]
@@ -175,6 +176,7 @@ for rate in range(2):
         for i in range(2):
             sess.run([train, clip])
         assert abs(sess.run(w) - 0.6) < 1e-6, "the update was lost"
+        assert abs(sess.run(clipped) - 0.6) < 1e-6 and abs(sess.run(w) - 0.6) < 1e-6
 sess = tf.InteractiveSession(graph=tf.get_default_graph())
 sess.run(init)
 sess.run([outer, other], {x: np.arange(3.0)})

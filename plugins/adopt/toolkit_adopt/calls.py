@@ -92,7 +92,7 @@ class Calls:
     Args:
         script: the path of the script, whose lines messages name.
         complete: orders what a graph got since the last call, and returns its gates: each a tensor,
-            bool [], behind an update of a variable, that update, and a newer one that waits for it.
+            bool [], behind an update of a variable, for which others wait, and that update.
     """
 
     def __init__(self, script: str, complete: Callable[[Any], Sequence[Any]]):
@@ -136,11 +136,15 @@ class Calls:
         kinds: Dict[Any, Kind] = self._kinds.setdefault(graph, {})
         if key in kinds:
             return kinds[key]
-        fed = [*key[2], *(tensor.name for tensor, _, _ in gates)]
+        fed = [*key[2], *(tensor.name for tensor, _ in gates)]
         ops = list(dict.fromkeys([*targets, *(tensor.op for tensor in fetches)]))
         reached = reach(ops, fetches, fed)
         names = {op.name for op in reached}
-        closed = [t for t, older, newer in gates if newer.name in names and older.name not in names]
+        closed = [
+            tensor
+            for tensor, older in gates
+            if older.name not in names and any(op.name in names for op in tensor.consumers())
+        ]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
         trains = any(
             "Apply" in op.type

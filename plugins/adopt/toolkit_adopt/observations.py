@@ -60,9 +60,10 @@ def observe(patches: Patches, sessions: Sessions, answer: See, folder: str) -> N
 
 def is_own(path: str, folder: str) -> bool:
     """Whether a file is of the script's folder, and of no library that is installed there."""
-    path, installed = os.path.abspath(path), ("site-packages", "dist-packages")
-    is_library = path.startswith(_STANDARD) or any(each in path.split(os.sep) for each in installed)
-    return path.startswith(os.path.join(folder, "")) and not is_library
+    path = os.path.abspath(path)
+    if not path.startswith(os.path.join(folder, "")) or path.startswith(_STANDARD):
+        return False
+    return not {"site-packages", "dist-packages"} & set(path.split(os.sep))
 
 
 def _observe_checkpoints(patches: Patches, see: See) -> None:

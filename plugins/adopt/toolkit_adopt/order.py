@@ -20,7 +20,7 @@ from __future__ import annotations
 import collections
 import itertools
 import weakref
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Sequence
 
 from toolkit import tf
 
@@ -69,29 +69,35 @@ class Order:
                 updates[_DATA].append(op)
         with growing(graph):
             for name, ops in updates.items():
-                pairs = list(itertools.combinations(ops, 2))
-                own = {(o, n): _find_own_reads(o, n, reads.get(name, ())) for o, n in pairs}
-                for op in ops:
+                own = [
+                    _find_own_reads(ops[:place], op, reads.get(name, ())) if op._id > done else []
+                    for place, op in enumerate(ops)
+                ]
+                for place, op in enumerate(ops):
                     if op._id > done:
                         queue = queue_of(op) if name == _DATA else None
+                        later = list(itertools.chain(*own[place + 1 :]))
                         free = reads.get(queue.name if queue else name, ())
-                        later = {r for (older, _), rs in own.items() if older is op for r in rs}
                         op._add_control_inputs([read for read in free if read not in later])
-                for older, newer in pairs:
+                more = [*itertools.chain(*own), *late.get(name, ())]
+                for older, newer in itertools.combinations(ops, 2):
                     if newer._id > done and not waits(newer, older) and not waits(older, newer):
-                        more = [*own[older, newer], *late.get(name, ())]
                         gates.append(_make_gate(older, newer, more))
         self._done[graph] = graph.version
         return gates
 
 
-def _find_own_reads(older: Any, newer: Any, reads: Iterable[Any]) -> List[Any]:
+def _find_own_reads(older: Sequence[Any], newer: Any, reads: Iterable[Any]) -> List[Any]:
     """The reads of which a variable's new value is made, and no older update of it, such as those
-    of clipped weights: they come after that update, which would be lost.
+    of clipped weights: they come after these updates, which would be lost. None where the script
+    itself orders the updates.
     """
-    if newer.type not in ASSIGNS or waits(older, newer):
+    if newer.type not in ASSIGNS or not older:
         return []
-    return [read for read in reads if waits(newer, read) and not waits(older, read)]
+    before, behind = reach(older, (), ()), reach([newer], (), ())
+    if newer in before or any(op in behind for op in older):
+        return []
+    return [read for read in reads if read in behind and read not in before]
 
 
 def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Any:
@@ -104,7 +110,7 @@ def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Any:
     gate = tf.raw_ops.Assert(condition=tensor, data=[tensor], name="toolkit_adopt_wait")
     for op in waiting:
         op._add_control_input(gate)
-    return tensor, older, newer
+    return tensor, older
 
 
 def _ends_of_read(read: Any) -> List[Any]:
