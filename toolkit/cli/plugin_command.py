@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 import click
 
 from .. import config as configuration
+from ..cli_options import Command
 from ..errors import InterruptedRun, UsageError
 from ..options import environment, variable_name
 from ..plugins import Plugins, choose, is_name, trust_everything
@@ -108,6 +109,27 @@ def read_words(params: Sequence[click.Parameter], args: Sequence[str]) -> Words:
 
 def _long_form(option: click.Option) -> str:
     return max(option.opts, key=len)
+
+
+def selection_options(command: Command) -> Command:
+    """Add the flags that `select_named` reads: `--plugin`, `--with` and `--config`."""
+    for option in (  # the last one of the help first
+        click.option(
+            "--config", multiple=True, metavar="FILE", help="TOML or JSON file with options."
+        ),
+        click.option(
+            "--with",
+            "extensions",
+            multiple=True,
+            metavar="NAME",
+            help="Add an extension, in place of those of --config.",
+        ),
+        click.option(
+            "--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def select_named(words: Words) -> Selection:

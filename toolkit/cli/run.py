@@ -22,7 +22,7 @@ from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
-from .plugin_command import PluginCommand, select_run
+from .plugin_command import PluginCommand, select_run, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
 
 if TYPE_CHECKING:
@@ -120,15 +120,7 @@ def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool
         "is_resume": "continue the run in --run-dir, else begin it",
     },
 )
-@click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py.")
-@click.option(
-    "--with",
-    "extensions",
-    multiple=True,
-    metavar="NAME",
-    help="Add an extension, in place of those of --config.",
-)
-@click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
+@selection_options
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
 @click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
 @click.option(

@@ -23,7 +23,7 @@ from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
-from .plugin_command import PluginCommand
+from .plugin_command import PluginCommand, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
 
 # The flags of the search itself that define a study.
@@ -56,15 +56,7 @@ _OWN_FLAGS = (
     help="An option that varies: 1e-4..1e-2:log, 0..0.5:step=0.1, 16..256 or a,b,c; "
     "A|B where values have commas.",
 )
-@click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py.")
-@click.option(
-    "--with",
-    "extensions",
-    multiple=True,
-    metavar="NAME",
-    help="Add an extension, in place of those of --config.",
-)
-@click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
+@selection_options
 @click.option(
     "--trials",
     type=click.IntRange(1, 9999),
