@@ -109,7 +109,7 @@ def test_a_command_that_two_packages_offer_is_refused(cli, offer):
     offer("greet = added_commands:greet", name="two-dist")
     called = cli("greet", "you")
     assert called.code == 2
-    assert "Command 'greet' is offered by one-dist and by two-dist." in called.err
+    assert "Command 'greet' of one-dist is also provided by two-dist.\nUninst" in called.err
 
 
 def test_plugins_list_shows_the_commands_without_importing_them(cli, offer):

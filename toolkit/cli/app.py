@@ -22,7 +22,7 @@ import contextlib
 import difflib
 import importlib
 import os
-from typing import Any, List, Mapping, Optional, Sequence
+from typing import List, Mapping, Optional, Sequence
 
 import click
 
@@ -151,23 +151,13 @@ def load_added(name: str) -> Optional[click.Command]:
     entries = [entry for entry in list_commands() if entry.name == name]
     if not entries:
         return None
-    command = load_command(_only(entries, "Command"))
+    command = load_command(entries[0])
     if not isinstance(command, click.Command):
         raise ToolkitError(
             f"Command '{name}' ({entries[0].target}) is {command!r}, expected a click command.",
             hint="Write module:attribute, where the attribute is made by @click.command().",
         )
     return command
-
-
-def _only(entries: Sequence[Any], noun: str) -> Any:
-    """The one of some entries of a name. Raises UsageError if several packages offer it."""
-    if len(entries) > 1:
-        owners = " and by ".join(entry.distribution for entry in entries)
-        raise UsageError(
-            f"{noun} '{entries[0].name}' is offered by {owners}.", hint="Uninstall one of them."
-        )
-    return entries[0]
 
 
 def _find_driven(name: str, words: Sequence[str]) -> Optional[click.Command]:
@@ -189,8 +179,7 @@ def _find_driven(name: str, words: Sequence[str]) -> Optional[click.Command]:
         return None
     driver = driver_of(folder)
     entries = [entry for entry in list_drivers() if entry.name == driver]
-    commands: Mapping[str, click.Command]
-    commands = load_command(_only(entries, "Driver")) if entries else {}
+    commands: Mapping[str, click.Command] = load_command(entries[0]) if entries else {}
     if name not in commands:
         has = f"It has: {', '.join(sorted(commands))}." if commands else "It is not installed."
         raise UsageError(

@@ -87,7 +87,14 @@ def require_trust(reference: str, named_by: str) -> Optional[SourceFiles]:
 
 
 def load_command(entry: Entry) -> Any:
-    """The object that a command's entry point names. Raises UsageError and ToolkitError."""
+    """The object that the entry point of a command or a driver names. Raises UsageError, also if
+    several distributions provide it, and ToolkitError.
+    """
+    if entry.state == "conflict":
+        raise UsageError(
+            f"{entry.kind.capitalize()} '{entry.name}' of {entry.distribution} is {entry.reason}.",
+            hint="Uninstall one of them.",
+        )
     return _import_target("Command", entry.name, entry.target)[0]
 
 
