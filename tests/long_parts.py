@@ -27,16 +27,29 @@ PARTS = {
         for k in range(1, TESTS + 1)
     },
     "fuzz": (
-        "fuzzing with 2,000 examples",
-        [*PYTEST, "tests/fuzz"],
+        "fuzzing data and configurations with 2,000 examples",
+        [*PYTEST, "tests/fuzz/test_fuzz_config.py", "tests/fuzz/test_fuzz_data.py"],
         {"TOOLKIT_FUZZ_EXAMPLES": "2000"},
     ),
-    "chaos": (
-        "200 kills of copies of a run",
-        [*PYTEST, "tests/audit/test_chaos.py"],
-        # One command has all kills of a run.
-        {"TOOLKIT_CHAOS_KILLS": "200", "TOOLKIT_TEST_PATIENCE": "3600"},
+    "fuzz-runs": (
+        "fuzzing run folders with 2,000 examples, fewer for commands that build graphs",
+        [*PYTEST, "tests/fuzz/test_fuzz_runs.py"],
+        {"TOOLKIT_FUZZ_EXAMPLES": "2000"},
     ),
+    **{
+        f"chaos-{name}": (
+            f"{kills} kills of {subject}",
+            [*PYTEST, f"tests/audit/test_chaos.py::{test}"],
+            # One command has all kills of a run.
+            {"TOOLKIT_CHAOS_KILLS": str(kills), "TOOLKIT_TEST_PATIENCE": "3600"},
+        )
+        for name, kills, subject, test in (
+            ("memory", 200, "a classifier", "test_a_small_network_survives_kills[resident]"),
+            ("stream", 200, "a streamed classifier", "test_a_small_network_survives_kills[stream]"),
+            ("gan", 200, "a GAN", "test_two_networks_survive_kills"),
+            ("cluster", 50, "two workers", "test_a_cluster_is_replayed_and_survives_kills"),
+        )
+    },
     **{
         f"mutants-{k}": (
             f"part {k} of {MUTANTS} of the mutants",
@@ -74,11 +87,11 @@ def show(path):
     """Print the parts with their results on each Python."""
     results = read_results(path)
     for name, (subject, _, _) in PARTS.items():
-        print(f"{name:10} {subject}")
+        print(f"{name:13} {subject}")
         for (part, python), result in results.items():
             if part == name:
                 end = "passed" if result["code"] == 0 else f"FAILED with code {result['code']}"
-                print(f"{'':10}   Python {python}: {end} in {result['minutes']:.0f} min")
+                print(f"{'':13}   Python {python}: {end} in {result['minutes']:.0f} min")
 
 
 def run(name, path):

@@ -42,16 +42,16 @@ WAIT_FOR_KILL = """
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_small_network_survives_kills(here, reader):
-    check(CLASSIFIER + ["--reader", reader], kills=KILLS)
+    check(CLASSIFIER + ["--reader", reader], KILLS)
 
 
 def test_two_networks_survive_kills(here):
-    check(GAN, kills=2)
+    check(GAN, KILLS)
 
 
 def test_a_cluster_is_replayed_and_survives_kills(cli):
     command("launch", "--workers", 2, "--", *run_words(CLASSIFIER))
-    check_run(kills=1)
+    check_run(KILLS)
     assert "trained by 2 replicas; a resume is exact with as many" in cli("doctor", "run").out
 
 

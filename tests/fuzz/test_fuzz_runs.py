@@ -166,7 +166,7 @@ def test_any_condition_is_understood_or_refused(run, text):
         run_and_check("runs", os.path.dirname(run.path), argument, codes=(0, 2))
 
 
-@fuzz_less(4)
+@fuzz_less(8)
 @given(st.data())
 def test_evaluate_uses_an_intact_checkpoint_or_fails(run, data):
     name, content = data.draw(damaged_file(run))
@@ -174,7 +174,7 @@ def test_evaluate_uses_an_intact_checkpoint_or_fails(run, data):
         run_and_check("evaluate", run.path, "--checkpoint", "last", codes=DAMAGE_CODES)
 
 
-@fuzz_less(8)
+@fuzz_less(16)
 @given(st.data())
 def test_resume_continues_to_the_same_bits_or_fails(run, data):
     """From an intact checkpoint, or it does not start."""
