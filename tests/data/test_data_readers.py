@@ -1,5 +1,7 @@
 """Both readers: each example once an epoch, in an order that is a function of the seed alone."""
 
+import re
+
 import numpy as np
 import pytest
 from data_fixtures import numbered_images
@@ -257,7 +259,8 @@ def crop_label_3(features, labels):
 
 def test_a_shape_that_differs_names_both_examples():
     split = numbered_split(8).subset([1, 3, 5])  # the examples 0, 1 and 2 of the subset
-    message = r"uint8 \[2, 4, 1\] for example 1 but uint8 \[4, 4, 1\] for example 0"
+    forms = [f"features uint8 [{height}, 4, 1], labels int32 []" for height in (2, 4)]
+    message = re.escape("{} for example 1 but {} for example 0".format(*forms))
     with pytest.raises(ToolkitError, match=message):
         prepare(split, ExampleHooks(is_odd, crop_label_3))
     with tf.Graph().as_default(), tf.Session() as session:

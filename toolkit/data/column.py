@@ -65,10 +65,6 @@ class Component(NamedTuple):
         sizes = "x".join("?" if size is None else str(size) for size in self.shape)
         return " ".join(filter(None, (kind, "" if is_plain else self.dtype, sizes)))
 
-    def describe_array(self) -> str:
-        """`float32 [4, 6]`, `int32 [?]`."""
-        return f"{self.dtype} {describe_shape(self.shape)}"
-
 
 def describe_shape(shape: Sequence[Any]) -> str:
     """`[N, ?, 3]`: the sizes of an array, of which some are None, or have a name."""

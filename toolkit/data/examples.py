@@ -26,7 +26,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import sha256_of
-from .column import VOID, Column, Component, Sequences
+from .column import VOID, Column, Component, Sequences, describe_shape
 from .decoded import as_rows
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key, flatten, pack
@@ -112,11 +112,6 @@ class Split:
     @property
     def features(self) -> Any:
         """[N, ...], or a dict of such arrays. Records are copied if the split has an index."""
-        column = self.columns.get(FEATURES)
-        if column is not None and self.index is None and isinstance(column.values, np.ndarray):
-            dtype = column.values.dtype
-            if dtype.isnative and dtype.name == column.component.dtype:
-                return column.values
         return self.take(slice(None))[0]
 
     @property
@@ -343,16 +338,19 @@ def feature_bytes(split: Split) -> Iterator[List[Any]]:
 
 def check_alike(splits: Mapping[str, Split], source: str) -> None:
     """Raise a DataError if examples differ in names, shapes or dtypes from those to train on."""
-    texts = {  # `features float32 [4], labels/mask uint8 [8, 8]`
-        name: ", ".join(f"{key} {each.describe_array()}" for key, each in split.components.items())
-        for name, split in splits.items()
-    }
+    texts = {name: describe_form(split.components) for name, split in splits.items()}
     for name, text in texts.items():
         if len(splits[name]) and text != texts["train"]:
             raise DataError(
                 f"{source}: expected {texts['train']} in '{name}' as in 'train', found {text}.",
                 hint="Give all splits the same names, shapes and dtypes.",
             )
+
+
+def describe_form(components: Mapping[str, Component]) -> str:
+    """`features float32 [4], labels/mask uint8 [8, 8]`: names, dtypes and shapes of components."""
+    parts = (f"{key} {c.dtype} {describe_shape(c.shape)}" for key, c in components.items())
+    return ", ".join(parts)
 
 
 def _bind_columns(flat: Dict[str, Any]) -> Dict[str, Column]:

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..errors import DataError, ToolkitError
 from .column import Column, Component, Sequences, as_array
-from .examples import LENGTH, Split, describe, iterate_slices, with_classes
+from .examples import LENGTH, Split, describe, describe_form, iterate_slices, with_classes
 from .spec import DataSpec
-from .structure import FEATURES, LABELS, describe_key, flatten, pack
+from .structure import LABELS, describe_key, flatten, pack
 
 Filter = Callable[[Any, Any], bool]
 Convert = Callable[[Any, Any], Tuple[Any, Any]]
@@ -93,8 +93,8 @@ class ExampleConverter:
                     self.form, self._first, self._bound = form, position, columns
                 if form != self.form:
                     raise ToolkitError(
-                        f"The hook 'convert' returned {_describe(form)} for example {position} but "
-                        f"{_describe(self.form)} for example {self._first}.",
+                        f"The hook 'convert' returned {describe_form(form)} for example {position} "
+                        f"but {describe_form(self.form)} for example {self._first}.",
                         hint="Return one shape and dtype for every example.",
                     )
                 self._raw = raw
@@ -124,17 +124,6 @@ class ExampleConverter:
         source = self._split.columns.get(key)
         values = Sequences.join(arrays) if key in self._sequences else np.stack(arrays)
         return Column(values) if source is None else source.with_values(values)
-
-
-def _describe(form: Mapping[str, Component]) -> str:
-    """`float32 [4, 6]`, `float32 [4, 6] without a label`, `left uint8 [8, 8, 1]`."""
-    texts = []
-    for key, component in form.items():
-        if key != LABELS or component.kind != "class" or component.shape:
-            name = "" if key == FEATURES else key.rpartition("/")[2] + " "
-            texts.append(name + component.describe_array())
-    has_labels = any(key.startswith(LABELS) for key in form)
-    return ", ".join(texts) + ("" if has_labels else " without a label")
 
 
 def prepare(split: Split, hooks: ExampleHooks) -> Split:

@@ -57,12 +57,11 @@ class Settings(NamedTuple):
     # The data that a model was trained on, as stored: its columns, keys and classes of label images
     # hold. None to find them.
     model: Optional[DataSpec] = None
-    file_index: Optional[FileIndex] = None
 
     @property
     def files(self) -> FileIndex:
         """What is known of the files at the path."""
-        return self.file_index or FileIndex(self.path)
+        return FileIndex(self.path)
 
 
 def refuse_idle(

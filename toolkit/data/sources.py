@@ -45,7 +45,9 @@ def open_data(value: str, rehash: bool = False, **settings: Any) -> Dataset:
     def describe_others(option: str) -> str:
         return ", or use " + " or ".join(s.value for s in SOURCES.values() if option in s.options)
 
-    chosen = Settings(place, file_index=FileIndex(path, is_fresh=rehash), **settings)
+    if rehash:
+        FileIndex(path).forget()
+    chosen = Settings(place, **settings)
     for options in (chosen.images, chosen.columns):
         refuse_idle(options, source.options, f"the data '{value}'", describe_others)
     module, _, function = source.open.partition(":")  # imported when it is used

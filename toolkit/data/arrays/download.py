@@ -107,8 +107,7 @@ def open_download(settings: Settings) -> Dataset:
             continue
         with one_process_at_a_time(folder):
             _download(name, file, folder, mirrors)
-    local = settings._replace(path=folder, file_index=None)
-    return open_idx(local, DATASETS[name].class_names)
+    return open_idx(settings._replace(path=folder), DATASETS[name].class_names)
 
 
 def is_intact(path: str, digests: Sequence[str]) -> bool:

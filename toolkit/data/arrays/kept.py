@@ -76,7 +76,7 @@ def open_arrays(settings: Settings) -> Dataset:
             f"The arrays '{name}' are not in the cache {cache_folder()}.",
             hint="Give the same arrays again in Python: toolkit.train(..., data=(x, y)).",
         )
-    return open_npz(settings._replace(path=os.path.join(folder, _FILE), file_index=None))
+    return open_npz(settings._replace(path=os.path.join(folder, _FILE)))
 
 
 def _as_array(name: str, values: Any) -> np.ndarray:

@@ -51,10 +51,9 @@ class FileIndex:
 
     Args:
         place: the file or folder that `--data` names; "" leaves nothing in the cache.
-        is_fresh: whether to read all files again.
     """
 
-    def __init__(self, place: str = "", is_fresh: bool = False):
+    def __init__(self, place: str = ""):
         self._path = ""
         if place:
             root = os.path.abspath(place)
@@ -62,8 +61,6 @@ class FileIndex:
             digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
             group = os.path.join(cache_folder(), GROUP)
             self._path = os.path.join(group, f"{name or 'data'}-{digest}", "files.sqlite")
-        if is_fresh:
-            self._forget()
 
     def digests(self, paths: Sequence[str]) -> List[str]:
         """The SHA-256 of each file, hex digits. Raises an OSError if one cannot be read."""
@@ -145,11 +142,12 @@ class FileIndex:
                     return action(connection)
                 except sqlite3.DatabaseError as error:
                     if type(error) is sqlite3.DatabaseError:  # others: in use, or a full disk
-                        self._forget()
+                        self.forget()
                     raise
         return None
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Forget the files, which are then read again."""
         with contextlib.suppress(OSError):
             os.remove(self._path)
 
