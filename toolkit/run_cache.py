@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 import time
-from typing import Any, Dict, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 
 from . import __version__, api
 from .data.files.cache import cache_folder, writing_to_cache
@@ -21,6 +21,9 @@ from .plugin_data import SOURCE_OPTIONS
 from .plugins import Plugins
 from .storage.entries import FORMAT
 from .storage.run_folder import open_run
+
+if TYPE_CHECKING:
+    from .inference.trained_model import Trained
 
 GROUP = "features"  # the subfolder of the cache
 TEMPORARY_PREFIX = ".making-"  # of the folder of a training under way ...
@@ -51,7 +54,7 @@ def cached_run(
     key: Any = None,
     text: str = "",
     named_by: str = "",
-) -> api.Trained:
+) -> Trained:
     """Open the run that a plugin trains with these options from the cache; train it if need be.
 
     The run counts as another one if an option, the key, the version of the toolkit or of its run
@@ -84,7 +87,7 @@ def cached_run(
         _train_into(folder, plugins, options, text, named_by)
     hint = f"Delete {folder}; it will be trained again."
     try:
-        trained = api.Trained(api.open_with_plugins(open_run(folder), plugins))
+        trained = api.open_with_plugins(open_run(folder), plugins)
     except CheckpointError as error:
         raise CheckpointError(error.message, hint=hint) from error
     if not (trained.summary or {}).get("finished"):  # copied from elsewhere

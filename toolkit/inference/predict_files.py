@@ -14,7 +14,18 @@ import io
 import itertools
 import os
 import re
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -37,7 +48,9 @@ from ..display.waits import waiting
 from ..errors import DataError, UsageError, suggest_path
 from ..run_data import border_means, example_hook, images_like, is_images
 from .evaluator import ModelInputs
-from .trained_model import TrainedModel
+
+if TYPE_CHECKING:
+    from .trained_model import Trained
 
 ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -58,7 +71,7 @@ class Examples(NamedTuple):
     num_damaged: int = 0  # images that cannot be read, which are left out
 
 
-def as_examples(model: TrainedModel, inputs: Any) -> Any:
+def as_examples(model: Trained, inputs: Any) -> Any:
     """What the model takes, from a path, a picture of Pillow, or a list of either; or from an array
     [N, ...], which may lack the axis of the examples or of one channel. Anything else is returned
     as it is. Raises DataError if a file cannot be read, or the model takes no pictures.
@@ -88,7 +101,7 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
     return _convert(model, np.stack(pixels))
 
 
-def _convert(model: TrainedModel, features: Any) -> Any:
+def _convert(model: Trained, features: Any) -> Any:
     """Examples behind the hook `convert`."""
     convert = example_hook(model.plugins, "convert")
     if convert is None:
@@ -100,7 +113,7 @@ def _convert(model: TrainedModel, features: Any) -> Any:
 
 
 def read_examples(
-    model: TrainedModel,
+    model: Trained,
     paths: Sequence[str],
     is_inverted: bool = False,
     log: Callable[[str], None] = lambda text: None,
