@@ -19,10 +19,10 @@ from write_reference import describe, describe_class, describe_signature, table
 
 import toolkit
 from toolkit import errors, testing
-from toolkit.api import Trained
 from toolkit.cli import help as cli_help
 from toolkit.cli.app import app
 from toolkit.cli.plugin_options import option_flags
+from toolkit.inference.trained_model import Trained
 from toolkit.options import changeable_options, format_value, merge
 from toolkit.plugins import Plugins, list_commands, list_plugins, load
 from toolkit.storage import run_folder

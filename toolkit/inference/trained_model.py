@@ -24,23 +24,12 @@ from .sample_options import sample_options_class
 from .sampling import Sampler, check_draws_samples
 
 
-class Trained:
-    """A trained run with one of its checkpoints, as `train` and `open_trained` return it.
-
-    It holds a session once it has predicted; `close` it, or use it in a `with`, to release that.
+class TrainedModel:
+    """What the core and commands use of a `Trained` besides: its plugins, graphs and data.
 
     Attributes:
-        folder: the path of the run's folder.
-        plugin: the name of the model plugin.
-        options: the options that the run was trained with.
-        data: the `DataSpec` of the run's examples.
-        step: the step of the checkpoint.
-        checkpoint: the prefix of its files, as `tf.train.load_checkpoint` takes it.
-        sha256: 64 hex digits that identify the checkpoint's files.
-        summary: the object that `toolkit run --json` printed, or None if training did not finish.
-        test, validation: what the run measured of this checkpoint on the split of that name, as
-            `evaluate` returns it; None if it did not.
-        metrics: of the test, or else of the validation: name -> value.
+        manifest: the state of the run.
+        stored: the `DataSpec` of the examples as they are stored, before the hook `convert`.
     """
 
     def __init__(
@@ -54,27 +43,10 @@ class Trained:
         self.folder, self.plugin = run_folder.path, plugins.model.name
         self.manifest: Dict[str, Any] = run_folder.state()
         self.data = DataSpec.from_json(self.manifest["data"]["spec"])
-        # That of the examples as they are stored, before the hook `convert`.
         self.stored = DataSpec.from_json(self.manifest["data"]["stored"])
         self._saved = saved  # None if the run has none yet
         self._run_data: Optional[RunData] = None
         self._predictor: Optional[Evaluator] = None
-
-    def __enter__(self) -> Trained:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        metrics = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
-        return f"<Trained {self.plugin} {self.run_folder}, step {self.step}{metrics}>"
-
-    def close(self) -> None:
-        """Release the session; the next prediction opens another."""
-        if self._predictor is not None:
-            self._predictor.close()
-            self._predictor = None
 
     @property
     def saved(self) -> Checkpoint:
@@ -97,6 +69,110 @@ class Trained:
         for _, file in sorted(self.saved.files.items()):
             digest.update(file.sha256.encode("ascii"))
         return digest.hexdigest()
+
+    def set_tta(self, value: Optional[bool]) -> None:
+        """Set the option `tta`, unless the value is None. Raises UsageError if there is none."""
+        if value is None:
+            return
+        if "tta" not in type(self.options).model_fields:
+            raise UsageError(
+                f"The plugin '{self.plugin}' has no test-time augmentation.", hint="Omit --tta."
+            )
+        self.options = self.options.model_copy(update={"tta": value})
+
+    @property
+    def predictor(self) -> Evaluator:
+        """The `Evaluator` of mode "predict" with the checkpoint's weights; built on first use."""
+        if self._predictor is None:
+            with waiting("Loading the model"):
+                predictor = self.evaluator("predict")
+                try:
+                    predictor.load(self.checkpoint)
+                except BaseException:
+                    predictor.close()
+                    raise
+            self._predictor = predictor
+        return self._predictor
+
+    def evaluator(self, mode: str, **more: Any) -> Evaluator:
+        """A new `Evaluator` of this run, without weights; the caller loads and closes it. More are
+        the `options` to use instead of the run's, and other arguments of `Evaluator`.
+        """
+        steps = self.manifest.get("total_steps")
+        options = more.pop("options", self.options)
+        # As many threads within an op as the run had: the order of sums depends on them.
+        sessions = self.run_folder.commits.sessions()
+        machine = (sessions[-1].get("machine") if sessions else None) or {}
+        threads = options.intra_op_threads or machine.get(THREADS, 0)
+        options = options.model_copy(update={"intra_op_threads": threads})
+        folder = self.run_folder.path
+        return Evaluator(self.plugins, options, self.data, mode, folder, steps, **more)
+
+    def sampler(self) -> Sampler:
+        """What draws samples from the model. Raises UsageError if its plugin generates none."""
+        check_draws_samples(self.plugins)
+        return Sampler(self.plugins, self.predictor)
+
+    def sample_settings(
+        self, settings: Mapping[str, Any], are_flags: bool = False
+    ) -> SampleOptions:
+        """Settings of the plugin's samples, typed, from values or texts by name. Raises UsageError,
+        which names flags if `are_flags`, if there is no such setting, or its value is wrong.
+        """
+        return resolve_class(sample_options_class(self.plugins), settings, are_flags)
+
+    def run_data(self) -> RunData:
+        """The data of the run, opened once. Raises DataError if it is not that of the run."""
+        if self._run_data is None:
+            run_data = open_run_data(self.plugins, self.options, recorded=self.data)
+            self._run_data = self.check_data(run_data)
+        return self._run_data
+
+    def check_data(self, run_data: RunData) -> RunData:
+        """Return the data if it is that of the run, with the same examples in each split. Raises a
+        DataError that names what differs.
+        """
+        record = self.manifest["data"]
+        check_same_classes(record, run_data.dataset)
+        hint = "Put the same files back, or name other data (toolkit evaluate --data)."
+        check_same_data(record, run_data.dataset, self.run_folder.file(LIST_FILE), hint)
+        return run_data
+
+
+class Trained(TrainedModel):
+    """A trained run with one of its checkpoints, as `train` and `open_trained` return it.
+
+    It holds a session once it has predicted; `close` it, or use it in a `with`, to release that.
+
+    Attributes:
+        folder: the path of the run's folder.
+        plugin: the name of the model plugin.
+        options: the options that the run was trained with.
+        data: the `DataSpec` of the run's examples.
+        step: the step of the checkpoint.
+        checkpoint: the prefix of its files, as `tf.train.load_checkpoint` takes it.
+        sha256: 64 hex digits that identify the checkpoint's files.
+        summary: the object that `toolkit run --json` printed, or None if training did not finish.
+        test, validation: what the run measured of this checkpoint on the split of that name, as
+            `evaluate` returns it; None if it did not.
+        metrics: of the test, or else of the validation: name -> value.
+    """
+
+    def __enter__(self) -> Trained:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        metrics = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
+        return f"<Trained {self.plugin} {self.run_folder}, step {self.step}{metrics}>"
+
+    def close(self) -> None:
+        """Release the session; the next prediction opens another."""
+        if self._predictor is not None:
+            self._predictor.close()
+            self._predictor = None
 
     @property
     def summary(self) -> Optional[Dict[str, Any]]:
@@ -236,75 +312,3 @@ class Trained:
         keys = [key for key in split.columns if key.startswith(FEATURES)]
         flat = split.read(slice(0, count), keys, is_longest=True)
         return {key.rpartition("/")[2]: array for key, array in flat.items()}
-
-    # ------------------------------------------------------------------------ for commands: graphs
-
-    def set_tta(self, value: Optional[bool]) -> None:
-        """Set the option `tta`, unless the value is None. Raises UsageError if there is none."""
-        if value is None:
-            return
-        if "tta" not in type(self.options).model_fields:
-            raise UsageError(
-                f"The plugin '{self.plugin}' has no test-time augmentation.", hint="Omit --tta."
-            )
-        self.options = self.options.model_copy(update={"tta": value})
-
-    @property
-    def predictor(self) -> Evaluator:
-        """The `Evaluator` of mode "predict" with the checkpoint's weights; built on first use."""
-        if self._predictor is None:
-            with waiting("Loading the model"):
-                predictor = self.evaluator("predict")
-                try:
-                    predictor.load(self.checkpoint)
-                except BaseException:
-                    predictor.close()
-                    raise
-            self._predictor = predictor
-        return self._predictor
-
-    def evaluator(self, mode: str, **more: Any) -> Evaluator:
-        """A new `Evaluator` of this run, without weights; the caller loads and closes it. More are
-        the `options` to use instead of the run's, and other arguments of `Evaluator`.
-        """
-        steps = self.manifest.get("total_steps")
-        options = more.pop("options", self.options)
-        # As many threads within an op as the run had: the order of sums depends on them.
-        sessions = self.run_folder.commits.sessions()
-        machine = (sessions[-1].get("machine") if sessions else None) or {}
-        threads = options.intra_op_threads or machine.get(THREADS, 0)
-        options = options.model_copy(update={"intra_op_threads": threads})
-        folder = self.run_folder.path
-        return Evaluator(self.plugins, options, self.data, mode, folder, steps, **more)
-
-    def sampler(self) -> Sampler:
-        """What draws samples from the model. Raises UsageError if its plugin generates none."""
-        check_draws_samples(self.plugins)
-        return Sampler(self.plugins, self.predictor)
-
-    def sample_settings(
-        self, settings: Mapping[str, Any], are_flags: bool = False
-    ) -> SampleOptions:
-        """Settings of the plugin's samples, typed, from values or texts by name. Raises UsageError,
-        which names flags if `are_flags`, if there is no such setting, or its value is wrong.
-        """
-        return resolve_class(sample_options_class(self.plugins), settings, are_flags)
-
-    # -------------------------------------------------------------------------- for commands: data
-
-    def run_data(self) -> RunData:
-        """The data of the run, opened once. Raises DataError if it is not that of the run."""
-        if self._run_data is None:
-            run_data = open_run_data(self.plugins, self.options, recorded=self.data)
-            self._run_data = self.check_data(run_data)
-        return self._run_data
-
-    def check_data(self, run_data: RunData) -> RunData:
-        """Return the data if it is that of the run, with the same examples in each split. Raises a
-        DataError that names what differs.
-        """
-        record = self.manifest["data"]
-        check_same_classes(record, run_data.dataset)
-        hint = "Put the same files back, or name other data (toolkit evaluate --data)."
-        check_same_data(record, run_data.dataset, self.run_folder.file(LIST_FILE), hint)
-        return run_data
