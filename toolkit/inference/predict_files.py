@@ -131,13 +131,15 @@ def read_examples(
     others; UsageError where examples that are no images are to be inverted.
     """
     graph, spec = model.predictor.graph, model.stored
-    if is_inverted and not (graph.takes_examples and is_images(spec)):
+    are_images = graph.takes_examples and is_images(spec)
+    if is_inverted and not are_images:
         raise UsageError("The model is not fed images of bytes.", hint="Omit --invert.")
-    if not graph.takes_examples:
-        return read_inputs(paths, graph.input_specs)
-    images = images_like(spec, model.options)
     scaled: List[Tuple[str, str]] = []  # path and size of each image that is scaled
-    read = _choose_reader(paths, spec, images, model.options.missing, scaled)
+    if graph.takes_examples:
+        images = images_like(spec, model.options)
+        read = _choose_reader(paths, spec, images, model.options.missing, scaled)
+    else:
+        read = functools.partial(_read_inputs, specs=graph.input_specs)
     flats: List[Flat] = []
     names: List[str] = []
     damaged: List[DataError] = []
@@ -165,25 +167,15 @@ def read_examples(
     features = pack_role(joined, FEATURES)
     if is_inverted:
         features = invert(features)
-    if is_images(spec) and look_inverted(features, model.manifest["data"]["ink"]):
+    if are_images and look_inverted(features, model.manifest["data"]["ink"]):
         subject = paths[0] if len(paths) == 1 else f"most images ({paths[0]}, ...)"
         log(
             f"warning: light and dark look swapped{' after --invert' if is_inverted else ''} in "
             f"{subject} in comparison with the training images; "
             f"{'omit --invert' if is_inverted else 'add --invert to swap them'}"
         )
-    return Examples(_convert(model, features), names, len(damaged))
-
-
-def read_inputs(paths: Sequence[str], specs: ArraySpecs) -> Examples:
-    """Read .npz files with an array of each name, one row per example, for a model with the hook
-    `inputs`. Raises DataError if a file is none, or if its arrays do not fit the (dtype, shape of
-    one row) of their names.
-    """
-    needs = f"the model is fed {describe_specs(specs)}, not examples"
-    files = [check_arrays(_read_npz(path, needs), specs, path) for path in paths]
-    names = [n for p, f in zip(paths, files) for n in _name_examples(p, min(map(len, f.values())))]
-    return Examples({name: np.concatenate([f[name] for f in files]) for name in specs}, names)
+    inputs = _convert(model, features) if graph.takes_examples else features
+    return Examples(inputs, names, len(damaged))
 
 
 def expand_paths(paths: Sequence[str]) -> List[str]:
@@ -272,6 +264,13 @@ def _read_named(path: str, spec: DataSpec) -> Flat:
     sequences = [name for name, each in spec.features.items() if each.is_sequence]
     cut = _cut_sequences(check_arrays(arrays, specs, path), sequences)
     return {f"{FEATURES}/{name}": rows for name, rows in cut.items()}
+
+
+def _read_inputs(path: str, specs: ArraySpecs) -> Flat:
+    """An .npz with an array of each name that the hook `inputs` names, one row per example."""
+    arrays = _read_npz(path, f"the model is fed {describe_specs(specs)}, not examples")
+    checked = check_arrays(arrays, specs, path)
+    return {f"{FEATURES}/{name}": array for name, array in checked.items()}
 
 
 def _cut_sequences(arrays: Mapping[str, np.ndarray], sequences: Sequence[str]) -> Flat:

@@ -5,6 +5,7 @@ Plugins return scorers from the hook `scorers`.
 
 from __future__ import annotations
 
+import abc
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -35,7 +36,7 @@ class ScoreResult(NamedTuple):
     intervals: Dict[str, Interval] = {}  # likewise
 
 
-class Scorer:
+class Scorer(abc.ABC):
     """Base class of scorers.
 
     Attributes:
@@ -54,6 +55,7 @@ class Scorer:
     draws_samples: bool = False
     draw: Callable[[int, int], Iterable[Dict[str, np.ndarray]]]
 
+    @abc.abstractmethod
     def score(
         self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
     ) -> ScoreResult:
@@ -67,7 +69,6 @@ class Scorer:
             folder: an existing folder for reports, or None during training, where a quick score
                 is enough.
         """
-        raise NotImplementedError
 
     def dependencies(self, split: Split) -> Dict[str, Any]:
         """Return what the scores of a split in training depend on besides the model and the split.
@@ -82,5 +83,5 @@ class Scorer:
         """
         return {}
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a scorer may have nothing to release
         """Release resources; called once, after the last score."""
