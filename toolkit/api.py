@@ -89,7 +89,7 @@ def train(
             trainer.train_and_test()
             for line in trainer.lines:
                 console.show(line)
-    return open_with_plugins(open_run(run_dir), plugins)
+    return open_folder(open_run(run_dir), plugins)
 
 
 def open_trainer(
@@ -281,48 +281,34 @@ def open_trained(
         CheckpointError: there is no such checkpoint, or it is damaged.
         ToolkitError: one of the run's plugins cannot be loaded.
     """
-    folder = open_run(path)
-    return open_with_plugins(folder, _load_plugins_of(folder, trust), checkpoint, warn)
+    return open_folder(open_run(path), None, checkpoint, warn, trust)
 
 
-def open_begun(folder: RunFolder) -> Trained:
-    """Open a run that has begun, without a checkpoint: it may have none yet. Errors are those of
-    `open_trained`.
-    """
-    from .inference.trained_model import Trained
-
-    plugins = _load_plugins_of(folder)
-    return Trained(folder, plugins, _read_options(folder, plugins), None)
-
-
-def open_with_plugins(
+def open_folder(
     folder: RunFolder,
-    plugins: Plugins,
+    plugins: Optional[Plugins] = None,
     checkpoint: Optional[str] = None,
     warn: Callable[[str], None] = lambda text: None,
+    trust: bool = False,
+    has_begun: bool = False,
 ) -> Trained:
-    from .inference.trained_model import Trained
+    """Open a run as `open_trained` does, with plugins that are loaded, or else those that its
+    configuration names. `has_begun`: without a checkpoint, of which it may have none yet.
+    """
+    from .config import read_run_config
+    from .options import resolve
 
-    options = _read_options(folder, plugins)
+    config = read_run_config(folder)
+    if plugins is None:
+        named_by = "" if trust else os.path.join(str(folder), "config.json")
+        with naming_copies(folder):
+            plugins = Plugins.load(config.plugin, config.extensions, named_by)
+    from .inference.trained_model import Trained  # imports TensorFlow
+
+    options = resolve(plugins.options(), [config]).options
+    if has_begun:
+        return Trained(folder, plugins, options, None)
     default = "last" if folder.checkpoints.best() is None else "best"
     with waiting(f"Opening {folder}"):  # whose checkpoint is hashed
         found = folder.checkpoints.find(str(default if checkpoint is None else checkpoint), warn)
     return Trained(folder, plugins, options, found)
-
-
-def _load_plugins_of(folder: RunFolder, trust: bool = False) -> Plugins:
-    """The plugins that the configuration of a run names."""
-    from .config import read_run_config
-
-    config = read_run_config(folder)
-    named_by = "" if trust else os.path.join(str(folder), "config.json")
-    with naming_copies(folder):
-        return Plugins.load(config.plugin, config.extensions, named_by)
-
-
-def _read_options(folder: RunFolder, plugins: Plugins) -> CoreOptions:
-    """The options that a run was trained with."""
-    from .config import read_run_config
-    from .options import resolve
-
-    return resolve(plugins.options(), [read_run_config(folder)]).options

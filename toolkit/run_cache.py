@@ -92,7 +92,7 @@ def cached_run(
         folder = open_entry(GROUP, _run_name(plugins, options, key), train)
     hint = f"Delete {os.path.dirname(folder)}; it will be trained again."
     try:
-        trained = api.open_with_plugins(open_run(os.path.join(folder, RUN)), plugins)
+        trained = api.open_folder(open_run(os.path.join(folder, RUN)), plugins)
     except CheckpointError as error:
         raise CheckpointError(error.message, hint=hint) from error
     if not (trained.summary or {}).get("finished"):  # copied from elsewhere
