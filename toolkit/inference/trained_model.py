@@ -212,8 +212,7 @@ class Trained(TrainedModel):
         Raises:
             DataError: the inputs do not fit the model, or a file cannot be read.
         """
-        from .predict import columns
-        from .predict_files import as_examples
+        from .predict import as_examples, columns
 
         examples = as_examples(self, inputs)
         predictions = self.predictor.predict(examples, batch_size)
