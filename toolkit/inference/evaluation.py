@@ -40,6 +40,7 @@ def evaluate(model: Trained, **subject: Any) -> Dict[str, Any]:
     and "run".
     """
     with contextlib.closing(OpenEvaluation(model, **subject)) as evaluation:
+        assert model.saved is not None  # it was opened with a checkpoint
         result = evaluation.report(model.saved, model.run_folder)
     return dict(result, data=evaluation.data_name, run=str(model.run_folder))
 

@@ -30,6 +30,7 @@ class TrainedModel:
     Attributes:
         manifest: the state of the run.
         stored: the `DataSpec` of the examples as they are stored, before the hook `convert`.
+        saved: the record of the checkpoint; None if the run has none yet.
     """
 
     def __init__(
@@ -44,29 +45,24 @@ class TrainedModel:
         self.manifest: Dict[str, Any] = run_folder.state()
         self.data = DataSpec.from_json(self.manifest["data"]["spec"])
         self.stored = DataSpec.from_json(self.manifest["data"]["stored"])
-        self._saved = saved  # None if the run has none yet
+        self.saved = saved
+        self.step, self.checkpoint = (saved.step, saved.path) if saved else (0, "")
+        self.summary: Optional[Dict[str, Any]] = self.manifest.get("summary")
+        self.test = self._of_step([(self.summary or {}).get("test")])
+        self.validation = self._of_step((self.manifest.get("validation") or {}).values())
+        self.metrics: Dict[str, float] = (self.test or self.validation or {}).get("metrics", {})
         self._run_data: Optional[RunData] = None
         self._predictor: Optional[Evaluator] = None
 
-    @property
-    def saved(self) -> Checkpoint:
-        """The checkpoint with its record."""
-        assert self._saved is not None, "the run was opened without a checkpoint"
-        return self._saved
-
-    @property
-    def step(self) -> int:
-        return self.saved.step
-
-    @property
-    def checkpoint(self) -> str:
-        return self.saved.path
+    def _of_step(self, results: Iterable[Any]) -> Optional[Dict[str, Any]]:
+        """The first result that is of the checkpoint."""
+        return next((each for each in results if each and each.get("step") == self.step), None)
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of the hashes of the checkpoint's files, in the order of the file names."""
         digest = hashlib.sha256()
-        for _, file in sorted(self.saved.files.items()):
+        for _, file in sorted(self.saved.files.items() if self.saved else ()):
             digest.update(file.sha256.encode("ascii"))
         return digest.hexdigest()
 
@@ -173,26 +169,6 @@ class Trained(TrainedModel):
         if self._predictor is not None:
             self._predictor.close()
             self._predictor = None
-
-    @property
-    def summary(self) -> Optional[Dict[str, Any]]:
-        return self.manifest.get("summary")
-
-    @property
-    def test(self) -> Optional[Dict[str, Any]]:
-        return self._of_step([(self.summary or {}).get("test")])
-
-    @property
-    def validation(self) -> Optional[Dict[str, Any]]:
-        return self._of_step((self.manifest.get("validation") or {}).values())
-
-    @property
-    def metrics(self) -> Dict[str, float]:
-        return (self.test or self.validation or {}).get("metrics", {})
-
-    def _of_step(self, results: Iterable[Any]) -> Optional[Dict[str, Any]]:
-        """The first result that is of the checkpoint."""
-        return next((each for each in results if each and each.get("step") == self.step), None)
 
     def predict(self, inputs: Any, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
         """Predict with the checkpoint's weights.
