@@ -22,7 +22,6 @@ from toolkit import errors, testing
 from toolkit.cli import help as cli_help
 from toolkit.cli.app import app
 from toolkit.cli.plugin_options import option_flags
-from toolkit.inference.trained_model import Trained
 from toolkit.options import changeable_options, format_value, merge
 from toolkit.plugins import Plugins, list_commands, list_plugins, load
 from toolkit.storage import run_folder
@@ -153,7 +152,6 @@ def make_names():
         "`SampleRequest`](../plugins/reference.md) are on a page of their own.\n"
     )
     values = {name: getattr(toolkit, name) for name in toolkit.__all__ if name != "tf"}
-    values["Trained"] = Trained
     for name in ("Run", "SampleRequest"):
         del values[name]
     kinds = {"Functions": inspect.isfunction, "Classes": is_plain_class, "Errors": is_error}
