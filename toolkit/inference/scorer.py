@@ -5,7 +5,6 @@ Plugins return scorers from the hook `scorers`.
 
 from __future__ import annotations
 
-import abc
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -36,7 +35,7 @@ class ScoreResult(NamedTuple):
     intervals: Dict[str, Interval] = {}  # likewise
 
 
-class Scorer(abc.ABC):
+class Scorer:
     """Base class of scorers.
 
     Attributes:
@@ -55,7 +54,6 @@ class Scorer(abc.ABC):
     draws_samples: bool = False
     draw: Callable[[int, int], Iterable[Dict[str, np.ndarray]]]
 
-    @abc.abstractmethod
     def score(
         self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
     ) -> ScoreResult:
@@ -69,6 +67,7 @@ class Scorer(abc.ABC):
             folder: an existing folder for reports, or None during training, where a quick score
                 is enough.
         """
+        raise NotImplementedError
 
     def dependencies(self, split: Split) -> Dict[str, Any]:
         """Return what the scores of a split in training depend on besides the model and the split.
@@ -83,5 +82,5 @@ class Scorer(abc.ABC):
         """
         return {}
 
-    def close(self) -> None:  # noqa: B027 - a scorer may have nothing to release
+    def close(self) -> None:
         """Release resources; called once, after the last score."""

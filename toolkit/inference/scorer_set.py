@@ -52,6 +52,13 @@ class ScorerSet:
                     f"Hook 'scorers' of a plugin returned {scorer!r}.",
                     hint="It returns a list of toolkit.Scorer objects.",
                 )
+            if type(scorer).score is Scorer.score:
+                plugin = plugins.owner(scorer) or plugins.model.name
+                raise ToolkitError(
+                    f"Scorer {type(scorer).__name__} of plugin '{plugin}' does not implement "
+                    "'score'.",
+                    hint="Define score(self, split, predict, folder) in the class.",
+                )
             if scorer.draws_samples:
                 check_draws_samples(plugins)
                 scorer.draw = draw
