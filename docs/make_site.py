@@ -19,7 +19,6 @@ from write_reference import describe, describe_class, describe_signature, table
 
 import toolkit
 from toolkit import errors, testing
-from toolkit.api import Trained
 from toolkit.cli import help as cli_help
 from toolkit.cli.app import app
 from toolkit.cli.plugin_options import option_flags
@@ -153,7 +152,6 @@ def make_names():
         "`SampleRequest`](../plugins/reference.md) are on a page of their own.\n"
     )
     values = {name: getattr(toolkit, name) for name in toolkit.__all__ if name != "tf"}
-    values["Trained"] = Trained
     for name in ("Run", "SampleRequest"):
         del values[name]
     kinds = {"Functions": inspect.isfunction, "Classes": is_plain_class, "Errors": is_error}

@@ -21,7 +21,6 @@ from linear_fixtures import (
 
 import toolkit
 from toolkit import CheckpointError, DataError, UsageError, open_trained, testing, tf
-from toolkit.api import open_model
 from toolkit.storage.run_folder import RunFolder
 
 
@@ -157,7 +156,7 @@ def doubled(run, images, step=6):
 
 def test_a_local_variable_follows_the_weights_of_each_checkpoint(derived_run):
     images = bars(TEST_LABELS, 2)
-    with open_model(str(derived_run), "2") as run:
+    with open_trained(str(derived_run), "2") as run:
         predictor = run.predictor
         for step in (2, 6, 2):
             predictor.load(RunFolder(str(derived_run)).checkpoints.prefix(step))

@@ -9,7 +9,6 @@ from file_fixtures import read_json
 from named_fixtures import Named, named_arrays, named_split
 
 from toolkit import Column, Split, open_trained, testing, tf
-from toolkit.api import open_model
 from toolkit.compat import HAS_XLA
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.errors import DataError, UsageError
@@ -78,12 +77,12 @@ def run(made_once):
 
 def test_an_evaluation_is_the_mean_over_all_examples(run):
     summary = read_json(run, "manifest.json")["summary"]
-    with open_model(run, trust=True) as trained:
+    with open_trained(run, trust=True) as trained:
         features, labels = named_arrays(9)
         predictions = trained.predictor.predict(features)
         errors = np.square(predictions["price"] - labels["price"])
         evaluator = trained.evaluator("eval")
-        evaluator.load(trained.checkpoint.path)
+        evaluator.load(trained.checkpoint)
         split = Split(features, labels)
         losses = [evaluator.evaluate(split, size).metrics["loss"] for size in (2, 9)]
         evaluator.close()

@@ -35,9 +35,9 @@ def no_work(monkeypatch):
     def refuse(*arguments, **more):
         raise AssertionError("the work began")
 
-    assert api.open_model is common.open_model
+    assert api.open_trained is common.open_trained
     for module in (api, common):
-        monkeypatch.setattr(module, "open_model", refuse)
+        monkeypatch.setattr(module, "open_trained", refuse)
     monkeypatch.setattr(check, "check_source", refuse)
     monkeypatch.setattr(run_data, "open_from_options", refuse)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__getattr__`
     from typing import Any, List
 
-    from .api import Trained as Trained
     from .api import open_data as open_data
     from .api import open_trained as open_trained
     from .api import train as train
@@ -44,6 +43,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .inference.sampling import SampleRequest as SampleRequest
     from .inference.scorer import Scorer as Scorer
     from .inference.scorer import ScoreResult as ScoreResult
+    from .inference.trained_model import Trained as Trained
     from .options import AugmentationOptions as AugmentationOptions
     from .options import Options as Options
     from .options import SampleOptions as SampleOptions
@@ -59,53 +59,43 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
 
 __version__ = "0.2.0"
 
-_HOME = {  # public name: the module that defines it
-    "hookimpl": "toolkit.hookspecs",
-    "LazyModules": "toolkit.authoring",
-    "check_features": "toolkit.authoring",
-    "check_image_size": "toolkit.authoring",
-    "AugmentationOptions": "toolkit.options",
-    "Options": "toolkit.options",
-    "SampleOptions": "toolkit.options",
-    "SampleRequest": "toolkit.inference.sampling",
-    "option": "toolkit.options",
-    "Group": "toolkit.options.groups",
-    "OptimizerArguments": "toolkit.options.groups",
-    "Run": "toolkit.graph.run",
-    "tf": "toolkit.compat",
-    "DrivenRun": "toolkit.training.driven",
-    "SampleGrids": "toolkit.training.hooks.sample_grids",
-    "SessionHook": "toolkit.training.hooks.base",
-    "Every": "toolkit.training.hooks.base",
-    "Column": "toolkit.data.column",
-    "Decoded": "toolkit.data.decoded",
-    "read_dataset": "toolkit.data.readers.pipeline",
-    "Split": "toolkit.data.examples",
-    "normalize": "toolkit.data.normalization",
-    "DataSpec": "toolkit.data.spec",
-    "Dataset": "toolkit.data.examples",
-    "ScoreResult": "toolkit.inference.scorer",
-    "Scorer": "toolkit.inference.scorer",
-    "cache_folder": "toolkit.data.files.cache",
-    "Trained": "toolkit.api",
-    "open_data": "toolkit.api",
-    "open_trained": "toolkit.api",
-    "save_grid": "toolkit.display.grid",
-    "waiting": "toolkit.display.waits",
-    "atomic_write": "toolkit.files",
-    "train": "toolkit.api",
-    "cached_run": "toolkit.run_cache",
-    "data_options": "toolkit.run_cache",
-    "CheckFailed": "toolkit.errors",
-    "CheckpointError": "toolkit.errors",
-    "DataError": "toolkit.errors",
-    "DivergedError": "toolkit.errors",
-    "InterruptedRun": "toolkit.errors",
-    "RetryError": "toolkit.errors",
-    "ToolkitError": "toolkit.errors",
-    "UsageError": "toolkit.errors",
+_NAMES = {  # module: the public names that it defines
+    "api": ["open_data", "open_trained", "train"],
+    "authoring": ["LazyModules", "check_features", "check_image_size"],
+    "compat": ["tf"],
+    "data.column": ["Column"],
+    "data.decoded": ["Decoded"],
+    "data.examples": ["Dataset", "Split"],
+    "data.files.cache": ["cache_folder"],
+    "data.normalization": ["normalize"],
+    "data.readers.pipeline": ["read_dataset"],
+    "data.spec": ["DataSpec"],
+    "display.grid": ["save_grid"],
+    "display.waits": ["waiting"],
+    "errors": [
+        "CheckFailed",
+        "CheckpointError",
+        "DataError",
+        "DivergedError",
+        "InterruptedRun",
+        "RetryError",
+        "ToolkitError",
+        "UsageError",
+    ],
+    "files": ["atomic_write"],
+    "graph.run": ["Run"],
+    "hookspecs": ["hookimpl"],
+    "inference.sampling": ["SampleRequest"],
+    "inference.scorer": ["ScoreResult", "Scorer"],
+    "inference.trained_model": ["Trained"],
+    "options": ["AugmentationOptions", "Options", "SampleOptions", "option"],
+    "options.groups": ["Group", "OptimizerArguments"],
+    "run_cache": ["cached_run", "data_options"],
+    "training.driven": ["DrivenRun"],
+    "training.hooks.base": ["Every", "SessionHook"],
+    "training.hooks.sample_grids": ["SampleGrids"],
 }
-
+_HOME = {name: f"toolkit.{module}" for module, names in _NAMES.items() for name in names}
 _MODULES = ("augmentation", "cli_options", "convolutions", "statistics")  # public modules
 
 __all__ = sorted([*_HOME, *_MODULES])

@@ -9,10 +9,8 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Dict,
     Iterable,
     Iterator,
-    List,
     Mapping,
     Optional,
     Sequence,
@@ -26,11 +24,9 @@ from .storage.run_folder import RunFolder, new_path, open_run, reserve
 from .storage.source_copies import naming_copies
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .data.examples import Split
     from .data.spec import DataSpec
-    from .inference.trained_model import TrainedModel
+    from .inference.trained_model import Trained
     from .option_changes import OptionChange
     from .options import Config, CoreOptions, Resolved
     from .run_data import RunData
@@ -93,7 +89,7 @@ def train(
             trainer.train_and_test()
             for line in trainer.lines:
                 console.show(line)
-    return Trained(open_with_plugins(open_run(run_dir), plugins))
+    return open_folder(open_run(run_dir), plugins)
 
 
 def open_trainer(
@@ -165,19 +161,12 @@ def _resolve_options(
     """Resolve options."""
     from .options import OPTION, Origin, Value, resolve
 
-    if options.get("data") is not None:
-        options = dict(options, data=_name_data(options["data"]))
+    if not isinstance(options.get("data"), (str, type(None))):  # they are kept, and have a name
+        from .data.arrays.kept import keep_arrays
+
+        options = dict(options, data=keep_arrays(options["data"]))
     values = {name: Value(value, Origin(OPTION, name)) for name, value in options.items()}
     return resolve(plugins.options(), layers, flags=values)
-
-
-def _name_data(data: Any) -> str:
-    """The value of the option `data`: arrays are kept in the cache, and have a name."""
-    if isinstance(data, str):
-        return data
-    from .data.arrays.kept import keep_arrays
-
-    return keep_arrays(data)
 
 
 def quiet() -> Console:
@@ -292,217 +281,34 @@ def open_trained(
         CheckpointError: there is no such checkpoint, or it is damaged.
         ToolkitError: one of the run's plugins cannot be loaded.
     """
-    return Trained(open_model(path, checkpoint, warn, trust))
+    return open_folder(open_run(path), None, checkpoint, warn, trust)
 
 
-def open_model(
-    path: str,
+def open_folder(
+    folder: RunFolder,
+    plugins: Optional[Plugins] = None,
     checkpoint: Optional[str] = None,
     warn: Callable[[str], None] = lambda text: None,
     trust: bool = False,
-) -> TrainedModel:
-    """What commands use of a run; arguments and errors are those of `open_trained`."""
-    folder = open_run(path)
-    return open_with_plugins(folder, _load_plugins_of(folder, trust), checkpoint, warn)
-
-
-def open_begun(folder: RunFolder) -> TrainedModel:
-    """Open a run that has begun, without a checkpoint: it may have none yet. Errors are those of
-    `open_trained`.
+    has_begun: bool = False,
+) -> Trained:
+    """Open a run as `open_trained` does, with plugins that are loaded, or else those that its
+    configuration names. `has_begun`: without a checkpoint, of which it may have none yet.
     """
-    from .inference.trained_model import TrainedModel
-
-    plugins = _load_plugins_of(folder)
-    return TrainedModel(folder, plugins, _read_options(folder, plugins), None)
-
-
-def open_with_plugins(
-    folder: RunFolder,
-    plugins: Plugins,
-    checkpoint: Optional[str] = None,
-    warn: Callable[[str], None] = lambda text: None,
-) -> TrainedModel:
-    from .inference.trained_model import TrainedModel
-
-    options = _read_options(folder, plugins)
-    default = "last" if folder.checkpoints.best() is None else "best"
-    with waiting(f"Opening {folder}"):  # whose checkpoint is hashed
-        found = folder.checkpoints.find(str(default if checkpoint is None else checkpoint), warn)
-    return TrainedModel(folder, plugins, options, found)
-
-
-def _load_plugins_of(folder: RunFolder, trust: bool = False) -> Plugins:
-    """The plugins that the configuration of a run names."""
-    from .config import read_run_config
-
-    config = read_run_config(folder)
-    named_by = "" if trust else os.path.join(str(folder), "config.json")
-    with naming_copies(folder):
-        return Plugins.load(config.plugin, config.extensions, named_by)
-
-
-def _read_options(folder: RunFolder, plugins: Plugins) -> CoreOptions:
-    """The options that a run was trained with."""
     from .config import read_run_config
     from .options import resolve
 
-    return resolve(plugins.options(), [read_run_config(folder)]).options
+    config = read_run_config(folder)
+    if plugins is None:
+        named_by = "" if trust else os.path.join(str(folder), "config.json")
+        with naming_copies(folder):
+            plugins = Plugins.load(config.plugin, config.extensions, named_by)
+    from .inference.trained_model import Trained  # imports TensorFlow
 
-
-class Trained:
-    """A trained run with one of its checkpoints, as `train` and `open_trained` return it.
-
-    It holds a session once it has predicted; `close` it, or use it in a `with`, to release that.
-
-    Attributes:
-        folder: the path of the run's folder.
-        plugin: the name of the model plugin.
-        options: the options that the run was trained with.
-        data: the `DataSpec` of the run's examples.
-        step: the step of the checkpoint.
-        checkpoint: the prefix of its files, as `tf.train.load_checkpoint` takes it.
-        sha256: 64 hex digits that identify the checkpoint's files.
-        summary: the object that `toolkit run --json` printed, or None if training did not finish.
-        test, validation: what the run measured of this checkpoint on the split of that name, as
-            `evaluate` returns it; None if it did not.
-        metrics: of the test, or else of the validation: name -> value.
-    """
-
-    def __init__(self, model: TrainedModel):
-        self._model = model
-        self.folder = model.run_folder.path
-        self.plugin = model.plugin
-        self.options: CoreOptions = model.options
-        self.data: DataSpec = model.data
-        self.step = model.step
-        self.checkpoint = model.checkpoint.path
-        self.sha256 = model.sha256
-        self.summary: Optional[Dict[str, Any]] = model.manifest.get("summary")
-        validations = (model.manifest.get("validation") or {}).values()
-        self.test = self._of_step([(self.summary or {}).get("test")])
-        self.validation = self._of_step(validations)
-        self.metrics: Dict[str, float] = (self.test or self.validation or {}).get("metrics", {})
-
-    def __enter__(self) -> Trained:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        metrics = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
-        return f"<Trained {self.plugin} {self._model.run_folder}, step {self.step}{metrics}>"
-
-    def _of_step(self, results: Iterable[Any]) -> Optional[Dict[str, Any]]:
-        """The first result that is of the checkpoint."""
-        return next((each for each in results if each and each.get("step") == self.step), None)
-
-    def close(self) -> None:
-        """Release the session; the next prediction opens another."""
-        self._model.close()
-
-    def predict(self, inputs: Any, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
-        """Predict with the checkpoint's weights.
-
-        Args:
-            inputs: examples [N, ...] of the data's shape and dtype, or one example; a dict of them
-                if features have names; if the plugin has the hook `inputs`, a dict of arrays with
-                the names that the hook returned. Or a path of a file or of a folder of pictures, a
-                picture of Pillow, or a list of either: they are scaled as `toolkit predict` scales
-                them.
-            batch_size: examples per call of the graph; None for the run's own.
-
-        Returns:
-            Each tensor of the plugin's `predict` by name, as an array [N, ...]. Also "class", the
-            name of the class of each "label", if classes have names.
-
-        Raises:
-            DataError: the inputs do not fit the model, or a file cannot be read.
-        """
-        from .inference.predict import columns
-        from .inference.predict_files import as_examples
-
-        examples = as_examples(self._model, inputs)
-        predictions = self._model.predictor.predict(examples, batch_size)
-        return columns(predictions, self.data.class_names, "features" in predictions)
-
-    def sample(
-        self,
-        count: int = 64,
-        seed: int = 0,
-        label: Union[int, str, None] = None,
-        **settings: Any,
-    ) -> Dict[str, np.ndarray]:
-        """Draw samples from the model, through the hook `sample` of its plugin.
-
-        Args:
-            count: the number of samples; sample i is the same for any count.
-            seed: of all random numbers.
-            label: the number or name of a class; None for a mixture.
-            settings: values of the options that the plugin's hook `sample_options` declares.
-
-        Returns:
-            Arrays [count, ...] by name, such as "images", uint8 [count, H, W, C].
-
-        Raises:
-            UsageError: the plugin generates no samples, or there is no such class or setting.
-        """
-        return self._model.sample(count, seed, label, **settings)
-
-    def evaluate(self, split: Optional[str] = None, data: Any = None) -> Dict[str, Any]:
-        """Evaluate the model on a split, and write the plugin's reports into the run's folder.
-
-        Args:
-            split: its name; None for "test", or for all of `data` if it has no splits.
-            data: what to evaluate in place of the run's own data: a source such as "images:DIR",
-                or arrays as for `train`. Classes are matched by name.
-
-        Returns:
-            What `toolkit evaluate --json` prints: "metrics" (name -> value), "intervals" (name ->
-            ends and level of those that have one), "split", "step", "examples", "reports", ...
-
-        Raises:
-            DataError: the data does not fit the model, or is not that of the run.
-            UsageError: there is no such split.
-        """
-        from .inference.evaluation import evaluate
-
-        return evaluate(self._model, split=split, data=None if data is None else _name_data(data))
-
-    def export(self, folder: str) -> Dict[str, Any]:
-        """Write the model as a SavedModel, load it again, and compare its predictions.
-
-        Args:
-            folder: a new or empty folder.
-
-        Returns:
-            What `toolkit export --json` prints: "signature", "inputs", "outputs", ...
-
-        Raises:
-            UsageError: the folder is not empty.
-            CheckFailed: the predictions differ; nothing is written.
-        """
-        from .inference.export import export
-
-        result = export(self._model.predictor, folder, self._model.example_inputs)
-        return dict(result, step=self.step)
-
-    def history(self) -> List[Dict[str, Any]]:
-        """What the run logged, by step: "step", "kind" ("train" or "eval") and values by name."""
-        return self._model.run_folder.metrics.read()
-
-    def split(self, name: str) -> Optional[Split]:
-        """The `Split` "train", "validation" or "test" as the model gets it, or None.
-
-        Raises:
-            DataError: the data is not that of the run.
-        """
-        return self._model.run_data().prepare_split(name)
-
-    def example_inputs(self, count: int = 8) -> Optional[Dict[str, np.ndarray]]:
-        """Some examples as `predict` takes them, or None if the data cannot be opened.
-
-        Args:
-            count: how many at most, from the split "test" or else "train".
-        """
-        return self._model.example_inputs(count)
+    options = resolve(plugins.options(), [config]).options
+    if has_begun:
+        return Trained(folder, plugins, options, None)
+    default = "last" if folder.checkpoints.best() is None else "best"
+    with waiting(f"Opening {folder}"):  # whose checkpoint is hashed
+        found = folder.checkpoints.find(str(default if checkpoint is None else checkpoint), warn)
+    return Trained(folder, plugins, options, found)

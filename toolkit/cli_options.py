@@ -22,9 +22,11 @@ from typing import (
     Any,
     Callable,
     ContextManager,
+    Dict,
     Iterator,
     List,
     Optional,
+    Sequence,
     TypeVar,
 )
 
@@ -79,19 +81,10 @@ def json_option(command: Command) -> Command:
 def verbose_option(command: Command) -> Command:
     """Add `-v`: show TensorFlow's log and tracebacks. It applies before TensorFlow is imported."""
 
-    def enable(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-        if value:
-            os.environ["TOOLKIT_VERBOSE"] = "1"
+    def enable() -> None:
+        os.environ["TOOLKIT_VERBOSE"] = "1"
 
-    return click.option(
-        "-v",
-        "--verbose",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=enable,
-        help="Show TensorFlow's log, and tracebacks.",
-    )(command)
+    return _add_flag(command, ["-v", "--verbose"], enable, "Show TensorFlow's log, and tracebacks.")
 
 
 def trust_option(command: Command) -> Command:
@@ -100,20 +93,26 @@ def trust_option(command: Command) -> Command:
     It holds for the whole command, also for `toolkit.open_trained`.
     """
 
-    def trust(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    def trust() -> None:
         from .plugins import trust_everything
 
-        if value:
-            trust_everything()
+        trust_everything()
 
-    return click.option(
-        "--trust",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=trust,
-        help="Execute plugin files and modules that a run or a configuration names.",
-    )(command)
+    text = "Execute plugin files and modules that a run or a configuration names."
+    return _add_flag(command, ["--trust"], trust, text)
+
+
+def _add_flag(
+    command: Command, names: Sequence[str], act: Callable[[], None], text: str
+) -> Command:
+    """Add a flag that acts before others are read, and that the command does not receive."""
+
+    def callback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value:
+            act()
+
+    facts: Dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
+    return click.option(*names, callback=callback, help=text, **facts)(command)
 
 
 def checkpoint_option(command: Command) -> Command:

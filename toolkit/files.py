@@ -102,9 +102,7 @@ def make_folders(path: str) -> None:
         folder = os.path.dirname(folder)
     os.makedirs(path, exist_ok=True)
     for folder in reversed(missing):
-        with contextlib.suppress(
-            PermissionError
-        ):  # to read the parent; writing is enough to create
+        with contextlib.suppress(PermissionError):  # to read the parent, as creating does not
             sync(os.path.dirname(folder))
 
 

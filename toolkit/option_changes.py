@@ -50,32 +50,29 @@ def find_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
 
 def find_option_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
     """Return the options that affect the state of a run and have another value than in the run."""
-    session = _last_session(folder)
-    if session is None:
-        return []
     changeable = changeable_options(type(options)) | {"data"}
-    return [change for change in _compare(session, options) if change.name not in changeable]
+    return [change for change in _compare(folder, options) if change.name not in changeable]
 
 
 def has_other_length(folder: RunFolder, options: CoreOptions) -> bool:
     """Whether --steps or --epochs has another value than in the last session of a run."""
-    session = _last_session(folder)
-    changes = _compare(session, options) if session else []
-    return any(change.name in ("steps", "epochs") for change in changes)
+    return any(change.name in ("steps", "epochs") for change in _compare(folder, options))
 
 
 def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
     """Where a branch that has not trained yet begins, and which of the options with which it is to
     train differ from those of its parent.
     """
-    parent, session = branch.state()["parent"], _last_session(branch)
-    changes = _compare(session, options) if session else []
+    parent, changes = branch.state()["parent"], _compare(branch, options)
     texts = [str(change) for change in changes if change.name != "data"]
     return "; ".join([f"a branch of {parent['name']} from step {parent['step']}", *texts])
 
 
-def _compare(session: Config, options: CoreOptions) -> List[OptionChange]:
-    """Return the options that have another value than in a session."""
+def _compare(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
+    """Return the options that have another value than in the last session of a run."""
+    session = _last_session(folder)
+    if session is None:
+        return []
     values = options.model_dump(mode="json")
     now, former = dict(values), session.values.get("init_from")
     if now["init_from"] and former and not split_step(now["init_from"])[1]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
-import time
-from typing import Any, Dict, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 
 from . import __version__, api
-from .data.files.cache import cache_folder, writing_to_cache
+from .data.files.cache import open_entry
 from .display.waits import waiting
 from .errors import CheckpointError, InterruptedRun
 from .options import CoreOptions
@@ -22,9 +18,11 @@ from .plugins import Plugins
 from .storage.entries import FORMAT
 from .storage.run_folder import open_run
 
+if TYPE_CHECKING:
+    from .inference.trained_model import Trained
+
 GROUP = "features"  # the subfolder of the cache
-TEMPORARY_PREFIX = ".making-"  # of the folder of a training under way ...
-ABANDONED_SECS = 24 * 3600  # ... which was killed if it is older than this
+RUN = "run"  # the folder of the run in its entry of the cache
 
 
 def data_options(options: Any) -> Dict[str, Any]:
@@ -51,13 +49,12 @@ def cached_run(
     key: Any = None,
     text: str = "",
     named_by: str = "",
-) -> api.Trained:
+) -> Trained:
     """Open the run that a plugin trains with these options from the cache; train it if need be.
 
     The run counts as another one if an option, the key, the version of the toolkit or of its run
     folders, or a file or the version of the plugin differs. A training that is killed leaves
-    nothing that a later call would use; if two processes train the same run, both use the one that
-    is complete first.
+    nothing that a later call would use; a second process that needs the same run waits for it.
 
     Args:
         plugin: the model plugin, a reference as on the command line.
@@ -78,13 +75,24 @@ def cached_run(
     """
     options = dict(options or {})
     plugins = api.load_plugins(plugin, named_by=named_by)
-    folder = os.path.join(cache_folder(), GROUP, _run_name(plugins, options, key))
-    if not os.path.isdir(folder):
-        text = text or f"Training {plugins.model.name} (once, then cached)"
-        _train_into(folder, plugins, options, text, named_by)
-    hint = f"Delete {folder}; it will be trained again."
+    name = plugins.model.name
+
+    def train(folder: str) -> None:
+        path = os.path.join(folder, RUN)
+        try:
+            api.train(plugins.model.reference, path, options, say=False, named_by=named_by).close()
+        except InterruptedRun as error:
+            raise InterruptedRun(
+                f"Interrupted while '{name}' was trained for the cache; nothing is saved.",
+                hint="The same command trains it from the start.",
+                signum=error.exit_code - 128,
+            ) from None
+
+    with waiting(text or f"Training {name} (once, then cached)"):
+        folder = open_entry(GROUP, _run_name(plugins, options, key), train)
+    hint = f"Delete {os.path.dirname(folder)}; it will be trained again."
     try:
-        trained = api.Trained(api.open_with_plugins(open_run(folder), plugins))
+        trained = api.open_folder(open_run(os.path.join(folder, RUN)), plugins)
     except CheckpointError as error:
         raise CheckpointError(error.message, hint=hint) from error
     if not (trained.summary or {}).get("finished"):  # copied from elsewhere
@@ -100,37 +108,3 @@ def _run_name(plugins: Plugins, options: Mapping[str, Any], key: Any) -> str:
     parts = json.dumps([code, counted, key, __version__, FORMAT], sort_keys=True)
     digest = hashlib.sha256(parts.encode("utf-8")).hexdigest()[:16]
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', plugins.model.name)}-{digest}"
-
-
-def _train_into(
-    folder: str, plugins: Plugins, options: Mapping[str, Any], text: str, named_by: str
-) -> None:
-    """Train a run that appears at `folder` when it is complete."""
-    parent = os.path.dirname(folder)
-    with writing_to_cache():
-        os.makedirs(parent, exist_ok=True)
-        for path in (os.path.join(parent, name) for name in os.listdir(parent)):
-            with contextlib.suppress(OSError):  # what a killed process left behind long ago
-                age = time.time() - os.path.getmtime(path)
-                if os.path.basename(path).startswith(TEMPORARY_PREFIX) and age > ABANDONED_SECS:
-                    shutil.rmtree(path, ignore_errors=True)
-        temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
-    try:
-        run_folder = os.path.join(temporary, "run")
-        with waiting(text):
-            api.train(
-                plugins.model.reference, run_folder, options, say=False, named_by=named_by
-            ).close()
-        with contextlib.suppress(OSError):
-            os.rename(run_folder, folder)
-        if not os.path.isdir(folder):
-            os.rename(run_folder, folder)  # raises the error that was suppressed
-    except InterruptedRun as error:
-        raise InterruptedRun(
-            f"Interrupted while '{plugins.model.name}' was trained for the cache; nothing is "
-            "saved.",
-            hint="The same command trains it from the start.",
-            signum=error.exit_code - 128,
-        ) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from toolkit_adopt.lift.model_fn import ModelFn
 
-from toolkit import Trained, UsageError, tf
-from toolkit.api import _name_data, load_plugins, open_with_plugins
+from toolkit import UsageError, tf
+from toolkit.api import load_plugins, open_folder
+from toolkit.data.arrays.kept import keep_arrays
 from toolkit.storage.run_folder import open_run
 from toolkit.testing import fingerprint, tensors, train
 
@@ -62,7 +63,7 @@ class OneHot(ModelFn):
 
 @pytest.fixture(scope="module")
 def data():
-    return _name_data((X, Y))
+    return keep_arrays((X, Y))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_single_steps_and_a_resume_end_with_the_bits_of_a_loop(data, trained, tm
 
 def test_predictions_use_the_averages_of_batch_norm_and_no_dropout(trained):
     values = tensors(trained)
-    run = Trained(open_with_plugins(open_run(trained), load_plugins(Named)))
+    run = open_folder(open_run(trained), load_plugins(Named))
     h = np.maximum(X[:4] @ values["dense/kernel"] + values["dense/bias"], 0)
     prefix = "batch_normalization/"
     h = (h - values[prefix + "moving_mean"]) / np.sqrt(values[prefix + "moving_variance"] + 1e-3)

@@ -134,9 +134,9 @@ class Job:
         self.members.append(Member(channel, lines, codes))
         return self.members[-1]
 
-    def start(self, *names):
-        """Open the channels of the tasks, of all by default, and join; a member of each."""
-        members = [self.open(name) for name in names or self.names]
+    def start(self):
+        """Open the channels of all tasks, and join; a member of each."""
+        members = [self.open(name) for name in self.names]
         join(members)
         return members
 
@@ -156,16 +156,11 @@ class Job:
         self._bare.append(bare)
         return bare
 
-    def miss_start(self, *members, until=lambda: True):
-        """What `join` of members raises at the end of the time, when each knows who is missing.
-
-        Args:
-            members: which join.
-            until: what has to hold before that.
-        """
+    def miss_start(self, *members):
+        """What `join` of members raises at the end of the time, when each knows who is missing."""
         with ThreadPoolExecutor(len(members)) as pool:
             futures = [pool.submit(member.channel.join, {}) for member in members]
-            wait_until(lambda: until() and self._know_who_is_missing(members))
+            wait_until(lambda: self._know_who_is_missing(members))
             self.clock.move(self.settings.join_secs)
             return [future.exception() for future in futures]
 

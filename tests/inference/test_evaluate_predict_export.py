@@ -13,8 +13,7 @@ from run_fixtures import damage, write_plugin
 
 from toolkit import DataSpec, tf
 from toolkit.inference import evaluator, export
-from toolkit.inference.predict import columns
-from toolkit.inference.predict_files import read_examples
+from toolkit.inference.predict import columns, read_examples
 
 
 @pytest.fixture

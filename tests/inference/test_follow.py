@@ -280,6 +280,3 @@ def test_a_run_that_does_not_begin_or_was_killed_can_be_tried_again(cli, run, he
 def test_mistakes_are_one_sentence(cli, run, flags, text):
     result = cli("evaluate", run, *flags)
     assert result.code == 2 and text in result.err and result.out == ""
-
-
-# ---------------------------------------------------------------------------- beside real training

@@ -19,7 +19,7 @@ from toolkit.data.held_out import NOTHING  # noqa: E402
 from toolkit.data.sources import ColumnOptions, open_data  # noqa: E402
 from toolkit.data.spec import DataSpec  # noqa: E402
 from toolkit.errors import DataError  # noqa: E402
-from toolkit.inference.predict_files import read_examples  # noqa: E402
+from toolkit.inference.predict import read_examples  # noqa: E402
 
 TRAINED = "size,colour,label\n1,red,x\n2,blue,y\n4,red,y\n6,blue,x\n"
 

@@ -14,7 +14,7 @@ from PIL import Image
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError, UsageError
-from toolkit.inference.predict_files import invert, look_inverted, read_examples
+from toolkit.inference.predict import invert, look_inverted, read_examples
 from toolkit.run_data import border_means
 
 LIGHT, DARK = 230, 20  # of paper, or of ink

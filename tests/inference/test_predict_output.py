@@ -12,8 +12,7 @@ from PIL import Image
 from toolkit import open_trained
 from toolkit.cli import run_command
 from toolkit.errors import DataError
-from toolkit.inference.predict import best_classes
-from toolkit.inference.predict_files import expand_paths
+from toolkit.inference.predict import best_classes, expand_paths
 
 TINY = "toolkit.testing.tiny:TinyModel"
 

@@ -17,7 +17,7 @@ from linear_fixtures import Linear, write_bars  # noqa: E402
 
 from toolkit import api, compat, testing  # noqa: E402
 from toolkit.inference.export import export  # noqa: E402
-from toolkit.inference.trained_model import TrainedModel  # noqa: E402
+from toolkit.inference.trained_model import Trained  # noqa: E402
 from toolkit.options import resolve  # noqa: E402
 from toolkit.storage.run_folder import RunFolder  # noqa: E402
 
@@ -30,7 +30,7 @@ def write_model():
     plugins = api.load_plugins(Linear)
     options = resolve(plugins.options()).options
     checkpoint = folder.checkpoints.find("last")
-    with TrainedModel(folder, plugins, options, checkpoint) as model:
+    with Trained(folder, plugins, options, checkpoint) as model:
         export(model.predictor, target)
 
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 
 import click
 
-from ..api import open_model
+from ..api import open_trained
 from ..cli_options import Command, warn
 from ..display.metrics_line import describe_level, describe_omissions, join_metrics
 
 if TYPE_CHECKING:
-    from ..inference.trained_model import TrainedModel
+    from ..inference.trained_model import Trained
 
 
-def open_with_warnings(path: str, checkpoint: Optional[str]) -> TrainedModel:
+def open_with_warnings(path: str, checkpoint: Optional[str]) -> Trained:
     """Open a trained run; warn of each damaged checkpoint that is not used."""
-    return open_model(path, checkpoint, warn)
+    return open_trained(path, checkpoint, warn)
 
 
 def tta_option(command: Command) -> Command:
-    """Add `--tta/--no-tta`, whose value `TrainedModel.set_tta` takes; None by default."""
+    """Add `--tta/--no-tta`, whose value `Trained.set_tta` takes; None by default."""
     return click.option(
         "--tta/--no-tta",
         default=None,

@@ -90,11 +90,11 @@ def _open(
     feed: CheckpointFeed, subject: Dict[str, Any], opened: contextlib.ExitStack
 ) -> Tuple[OpenEvaluation, EvaluationLog]:
     """Open the data, and build the graph of a session of the run: a resume may change it."""
-    from ..api import open_begun
+    from ..api import open_folder
     from ..inference.evaluation import OpenEvaluation
 
     opened.close()
-    model = open_begun(feed.folder)
+    model = open_folder(feed.folder, has_begun=True)
     evaluation = OpenEvaluation(model, log=say, **subject, default_split=VALIDATION)
     opened.callback(evaluation.close)
     log = EvaluationLog(feed.folder, evaluation.identity())

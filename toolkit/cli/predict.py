@@ -67,8 +67,7 @@ def predict(
         raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
     path = "" if output is None else shared.resolve_output(output)
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
-    from ..inference.predict import best_classes, columns
-    from ..inference.predict_files import expand_paths, read_examples
+    from ..inference.predict import best_classes, columns, expand_paths, read_examples
 
     files = expand_paths(files)
     if os.path.exists(path) and path in map(os.path.realpath, files):

@@ -16,7 +16,7 @@ import numpy as np
 from ..display.grid import save_grid
 from ..errors import UsageError
 from ..files import atomic_write
-from ..inference.sampling import IMAGES, LABEL, Arrays, SamplePlan, describe, form_of, is_image
+from ..inference.sampling import IMAGES, LABEL, Arrays, SamplePlan, describe, has_images
 
 FOLDER, NPZ, GRID = "folder", "npz", "grid"
 MAX_IN_GRID = 10000
@@ -59,14 +59,13 @@ def check_kind(parts: Iterator[Arrays], kind: str) -> Tuple[Iterator[Arrays], st
         UsageError: the output is of images, and the samples are none.
     """
     first = next(parts)
-    form = form_of(first)
-    if kind != NPZ and not is_image(form):
-        what = str(list(form[IMAGES][1])) if IMAGES in form else describe(form)
+    if kind != NPZ and not has_images(first):
+        what = str(list(first[IMAGES].shape[1:])) if IMAGES in first else describe(first)
         raise UsageError(
             f"The model generates {what}, which is no image.",
             hint="Write the numbers with --out FILE.npz.",
         )
-    return itertools.chain([first], parts), IMAGES if IMAGES in form else "samples"
+    return itertools.chain([first], parts), IMAGES if IMAGES in first else "samples"
 
 
 def write_folder(out: str, parts: Iterable[Arrays]) -> None:

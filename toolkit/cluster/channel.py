@@ -171,22 +171,30 @@ class Channel:
         From time to time it is logged for whom this process waits, first with where the cluster is
         defined. One that is connected to the chief leaves the end of the time to it.
         """
-        start = self._clock.now()
-        deadline, notice = start + self._cluster.settings.join_secs, start + _FIRST_NOTICE_SECS
+        now = self._clock.now()
+        deadline, notice = now + self._cluster.settings.join_secs, now + _FIRST_NOTICE_SECS
         source = f"; the cluster is from {self._cluster.source}" if self._cluster.source else ""
-        while True:
-            with self._changed:
-                now = self._clock.now()
-                if self._error is not None or is_over():
-                    return True
-                if now >= deadline and (self._cluster.is_chief or not self._peers):
+        while not self._wait_until(
+            lambda: self._error is not None or is_over(),
+            min(each for each in (deadline, notice) if each > now),
+        ):
+            now = self._clock.now()
+            if now >= deadline and (self._cluster.is_chief or not self._peers):
+                return False
+            if now >= notice:
+                self._log(self._describe_wait() + source)
+                notice, source = now + _NOTICE_SECS, ""
+        return True
+
+    def _wait_until(self, is_over: Callable[[], bool], deadline: float) -> bool:
+        """Wait for a condition; False if it does not hold by a time of the clock."""
+        with self._changed:
+            while not is_over():
+                secs = deadline - self._clock.now()
+                if secs <= 0:
                     return False
-                if now < notice:
-                    secs = min(t - now for t in (deadline, notice) if t > now)
-                    self._clock.wait(self._changed, secs)
-                    continue
-            self._log(self._describe_wait() + source)
-            notice, source = now + _NOTICE_SECS, ""
+                self._clock.wait(self._changed, secs)
+        return True
 
     def _missing_tasks(self) -> List[Task]:
         others = [task for task in self._cluster.tasks if task != self._cluster.task]
@@ -252,11 +260,7 @@ class Channel:
         An error of TensorFlow's runtime may be the first sign of a process that has died. A caller
         that waits here before it blames itself gives the true reason.
         """
-        with self._changed:
-            deadline = self._clock.now() + secs
-            while self._error is None and self._clock.now() < deadline:
-                self._clock.wait(self._changed, deadline - self._clock.now())
-        if self._error is not None:
+        if self._wait_until(lambda: self._error is not None, self._clock.now() + secs):
             self._raise_end()
 
     def _take(self, peer: Peer) -> Message:
@@ -317,13 +321,10 @@ class Channel:
             others = (
                 {task for task in own.tasks if task != own.task} if own.is_chief else {own.chief}
             )
-            with self._changed:
-                deadline = self._clock.now() + _LATE_SECS
-                while not others <= self._peers.keys() and self._clock.now() < deadline:
-                    self._clock.wait(self._changed, deadline - self._clock.now())
+            self._wait_until(lambda: others <= self._peers.keys(), self._clock.now() + _LATE_SECS)
         with self._changed:
             self._is_closed = True
-        self._call(self._stop_loop)
+        self._call(self._is_over.set_result, None)
         self._thread.join(2 * _FAREWELL_SECS)
 
     @property
@@ -347,10 +348,6 @@ class Channel:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
         self._loop.close()
-
-    def _stop_loop(self) -> None:
-        if not self._is_over.done():
-            self._is_over.set_result(None)
 
     async def _serve(self) -> None:
         """Meet the others and watch them until the channel is closed."""

@@ -31,13 +31,11 @@ class Chaos:
         start_secs: float = START_SECS,
         training_secs: float = TRAINING_SECS,
         on_death: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
     ):
         self.count, self.on_death = count, on_death
         self.victims: List[str] = []  # the tasks whose processes were killed
         self._run_dir = run_dir
         self._random = random.Random(seed)
-        self._clock = clock
         self._limits = {"start": start_secs, "training": training_secs, "save": SAVE_SECS}
         self.plan_kill()
 
@@ -63,7 +61,7 @@ class Chaos:
         self._delay = self._random.uniform(0, self._limits[self._moment])
         self._time: Optional[float] = None
         if self._moment == "start":
-            self._time = self._clock() + self._delay
+            self._time = time.monotonic() + self._delay
 
     def is_due(self) -> bool:
         """Whether to kill now."""
@@ -73,8 +71,8 @@ class Chaos:
             has_come = self.has_begun
             if self._moment == "save":  # so many checkpoints are being written
                 has_come = len(self._checkpoint_names() - self._checkpoints) >= self._saves
-            self._time = self._clock() + self._delay if has_come else None
-        return self._time is not None and self._clock() >= self._time
+            self._time = time.monotonic() + self._delay if has_come else None
+        return self._time is not None and time.monotonic() >= self._time
 
     def choose(self, names: Sequence[str]) -> str:
         """Choose and note one of the processes that run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -63,7 +64,8 @@ def child_code(statements: str = COMMAND_LINE) -> str:
 class Child:
     """A process of a task. It has a session of its own: Ctrl-C reaches this process alone.
 
-    Start it from the main thread: Linux ends it with the thread that started it. `write` is called
+    Start it from the main thread: Linux ends it with the thread that started it. The selector has
+    its outputs, with `pump`, which is to be called when there is more to read. `write` is called
     with the lines of its log, and `write_result` with what it writes to stdout, if that does not
     belong to the log, too.
     """
@@ -74,12 +76,13 @@ class Child:
         code: str,
         arguments: Sequence[str],
         variables: Mapping[str, str],
+        selector: selectors.BaseSelector,
         write: Callable[[List[bytes]], None],
         write_result: Optional[Callable[[str], None]] = None,
     ):
         self.name = name
         self.signals: List[int] = []  # what this process has sent to it
-        splitter = LineSplitter()
+        self._selector, splitter = selector, LineSplitter()
         self._process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
             stdin=subprocess.DEVNULL,
@@ -101,15 +104,11 @@ class Child:
             )
         for pipe in self._outputs:
             os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_READ, self.pump)
 
     @property
     def pid(self) -> int:
         return self._process.pid
-
-    @property
-    def descriptors(self) -> List[int]:
-        """Where there may be more to read."""
-        return [pipe.fileno() for pipe in self._outputs]
 
     def pump(self, max_reads: int = MAX_READS) -> None:
         """Pass on what the process has written: its log before what it wrote to stdout."""
@@ -125,6 +124,7 @@ class Child:
                 self._outputs[pipe](data)
 
     def _close(self, pipe: Any) -> None:
+        self._selector.unregister(pipe)
         pipe.close()
         self._outputs.pop(pipe)(b"")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import select
+import selectors
 import shlex
 import signal
 import time
@@ -64,11 +63,12 @@ class Launcher:
         self.interrupts: List[int] = []  # the signals that this process got
         self.hung: List[str] = []  # the tasks that were killed, as they did not end with the others
         self._result: List[str] = []  # a JSON object of the chief, until the job has ended
-        self._wakeup = -1
+        self._selector = selectors.DefaultSelector()
 
     def run(self) -> int:
         """Run the job to its end; return its exit code."""
-        with handle_signals(self._interrupt) as self._wakeup:
+        with self._selector, handle_signals(self._interrupt) as wakeup:
+            self._selector.register(wakeup, selectors.EVENT_READ, lambda: os.read(wakeup, 1 << 12))
             try:
                 ending = self._run_to_end()
             finally:  # nothing runs, unless this process has failed
@@ -160,6 +160,7 @@ class Launcher:
             child_code(self._statements),
             words if is_chief else [word for word in words if word != "--json"],
             {**self._variables, **variables},
+            self._selector,
             functools.partial(self._log.add, name),
             take_result if is_chief else None,
         )
@@ -173,17 +174,9 @@ class Launcher:
 
     def _wait(self) -> List[Ending]:
         """Pass on output until something happens; return how children have ended, if any have."""
-        poll = select.poll()
-        poll.register(self._wakeup, select.POLLIN)
-        owners = {number: child for child in self._children for number in child.descriptors}
-        for descriptor in owners:
-            poll.register(descriptor, select.POLLIN)
         is_chaotic = self._chaos is not None and self._chaos.is_active
-        ready = poll.poll(1000 * (POLL_SECS if is_chaotic else WAIT_SECS))
-        for child in {owners[number] for number, _ in ready if number in owners}:
-            child.pump()
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wakeup, 1 << 12)
+        for key, _ in self._selector.select(POLL_SECS if is_chaotic else WAIT_SECS):
+            key.data()
         endings = [ending for ending in map(Child.poll, list(self._children)) if ending]
         if len(self.interrupts) == 1 and not self._has_reported_interrupt:
             self._has_reported_interrupt = True

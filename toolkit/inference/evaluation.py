@@ -10,7 +10,7 @@ import contextlib
 import errno
 import hashlib
 import json
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -26,19 +26,22 @@ from ..storage.report_folder import open_report_folder
 from ..storage.run_folder import RunFolder
 from .evaluator import Evaluator
 from .example_values import write_examples
-from .trained_model import TrainedModel
+
+if TYPE_CHECKING:
+    from .trained_model import Trained
 
 PAGE = "page"  # the key of what plugins show on the page of a run, see docs/plugins/pages.md
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def evaluate(model: TrainedModel, **subject: Any) -> Dict[str, Any]:
+def evaluate(model: Trained, **subject: Any) -> Dict[str, Any]:
     """Evaluate the checkpoint with which a run was opened, and write reports to its folder; the
     subject are arguments of `OpenEvaluation`. Returns what `report` returns, with "data", its name,
     and "run".
     """
     with contextlib.closing(OpenEvaluation(model, **subject)) as evaluation:
-        result = evaluation.report(model.checkpoint, model.run_folder)
+        assert model.saved is not None  # it was opened with a checkpoint
+        result = evaluation.report(model.saved, model.run_folder)
     return dict(result, data=evaluation.data_name, run=str(model.run_folder))
 
 
@@ -59,7 +62,7 @@ class OpenEvaluation:
 
     def __init__(
         self,
-        model: TrainedModel,
+        model: Trained,
         split: Optional[str] = None,
         data: Optional[str] = None,
         tta: Optional[bool] = None,
@@ -112,7 +115,7 @@ class OpenEvaluation:
 
 
 def _open_data(
-    model: TrainedModel, data: Optional[str], log: Callable[[str], None]
+    model: Trained, data: Optional[str], log: Callable[[str], None]
 ) -> Tuple[RunData, CoreOptions, Callable[[str], Optional[Split]]]:
     """The data of the run, or the data that `data` names; the run's options, with the place of its
     own data; and the function from a name to a split of the run's own data, for scores.

@@ -110,10 +110,8 @@ class Evaluator:
         self._build_predictor = lambda: Evaluator(
             plugins, options, spec, "predict", folder, total_steps, predict_graph=predict_graph
         )
-        self._scorers: Optional[ScorerSet] = None
-        if mode == "eval" and splits is not None:
-            names = self._names_of_model()
-            self._scorers = ScorerSet(plugins, self.run, splits, names, self._draw_for_scorers)
+        names, own_splits = self._names_of_model(), splits if mode == "eval" else None
+        self._scorers = ScorerSet(plugins, self.run, own_splits, names, self._draw_for_scorers)
 
     @property
     def input_hooks(self) -> List[str]:
@@ -128,15 +126,14 @@ class Evaluator:
 
     def metric_directions(self) -> Dict[str, Optional[str]]:
         """The name of each metric -> "min" or "max", whichever is better, or None if undeclared."""
-        scorers = self._scorers.scorers if self._scorers else []
+        scorers = self._scorers.scorers
         declared = read_directions(self._plugins, self.run, self.graph.losses, scorers)
         names = self._names_of_model().union(*(scorer.names for scorer in scorers))
         return {name: declared.get(name) for name in sorted(names)}
 
     def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
         """What values of a metric depend on besides the model: JSON values by name."""
-        of_scorer = self._scorers.dependencies(metric, split) if self._scorers else {}
-        return {**of_scorer, "examples": split.sha256()}
+        return {**self._scorers.dependencies(metric, split), "examples": split.sha256()}
 
     def load(self, path: str) -> None:
         """Load the variables of a checkpoint of this prefix, then initialise the local variables,
@@ -166,8 +163,7 @@ class Evaluator:
             self._predictor.load(path)
 
     def close(self) -> None:
-        if self._scorers is not None:
-            self._scorers.close()
+        self._scorers.close()
         if self._predictor is not None:
             self._predictor.close()
         self.session.close()
@@ -211,7 +207,7 @@ class Evaluator:
         def predict(inputs: ModelInputs, batch_size: Optional[int] = None) -> Any:
             return self._open_predictor().predict(inputs, batch_size)
 
-        for result in self._scorers.score(split, predict, folder) if self._scorers else ():
+        for result in self._scorers.score(split, predict, folder):
             evaluation.metrics.update(result.metrics)
             evaluation.lines.extend(result.lines)
             evaluation.details.update(result.details)

@@ -58,18 +58,17 @@ def _choose_inputs(
     evaluator: Evaluator, read_inputs: Optional[Callable[[], Any]]
 ) -> Dict[str, np.ndarray]:
     """Arrays to compare on, by name: random ones, or examples where these may be no inputs."""
-    specs, arrays = evaluator.graph.input_specs, None
+    specs = evaluator.graph.input_specs
     is_plain = all(dtype in ("uint8", "float32") for dtype, _ in specs.values())
-    if read_inputs is not None and evaluator.graph.takes_examples and not is_plain:
-        arrays = read_inputs()
+    read = read_inputs if evaluator.graph.takes_examples else None
+    arrays = None if is_plain or read is None else read()
     arrays = arrays or random_arrays(specs, NUM_CHECKED)
     try:
         evaluator.predict(arrays)
     except tf.errors.InvalidArgumentError as error:  # of an embedding: an id that does not exist
-        if read_inputs is not None and evaluator.graph.takes_examples and is_plain:
-            arrays = read_inputs()
-            if arrays:
-                return arrays
+        arrays = read() if is_plain and read is not None else None
+        if arrays:
+            return arrays
         raise UsageError(
             f"The model refuses made-up inputs, on which it would be compared: "
             f"{summarize_tf_error(str(error.message))}.",

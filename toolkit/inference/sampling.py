@@ -15,7 +15,6 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
-    Tuple,
     Union,
 )
 
@@ -36,7 +35,6 @@ DEFAULT_COUNT = 64
 IMAGES, LABEL = "images", "label"
 MAX_LISTED_CLASSES = 20  # in an error
 NO_CLASSES = ("The model knows no classes.", "Omit the class.")  # message and hint
-Form = Dict[str, Tuple[str, Tuple[int, ...]]]  # name -> dtype and shape of one sample
 
 
 @dataclasses.dataclass(frozen=True)  # a NamedTuple has a method `count`
@@ -197,12 +195,12 @@ class Sampler:
             if len({array.shape[:1] for array in arrays.values()} | {()}) != 2:
                 shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in arrays.items())
                 raise self._fault(f"yielded {shapes}, expected as many rows of each")
-            if is_image(form_of(arrays)):
+            if has_images(arrays):
                 arrays[IMAGES] = to_bytes(arrays[IMAGES])
-            form = form_of(arrays)
+            form = describe(arrays)
             first_form = first_form or form
             if form != first_form:
-                raise self._fault(f"yielded {describe(first_form)}, then {describe(form)}")
+                raise self._fault(f"yielded {first_form}, then {form}")
             total += len(next(iter(arrays.values())))
             yield arrays
         if total != request.count:
@@ -250,22 +248,17 @@ def class_number(text: str, data: Any) -> int:
     raise UsageError(f"There is no class '{text}'.", hint=f"{hint}.")
 
 
-def form_of(arrays: Arrays) -> Form:
-    """The dtype and shape of one sample, by the name of the array."""
-    return {name: (array.dtype.name, array.shape[1:]) for name, array in arrays.items()}
-
-
-def describe(form: Form) -> str:
-    """A form as text: "images uint8 [28, 28, 1]"."""
-    parts = (f"{name} {dtype} {list(shape)}" for name, (dtype, shape) in form.items())
+def describe(arrays: Arrays) -> str:
+    """The name, dtype and shape of one sample: "images uint8 [28, 28, 1]"."""
+    parts = (f"{name} {x.dtype.name} {list(x.shape[1:])}" for name, x in sorted(arrays.items()))
     return ", ".join(parts)
 
 
-def is_image(form: Form) -> bool:
-    """Whether samples of this form can be written as PNGs."""
-    dtype, shape = form.get(IMAGES, ("", ()))
-    is_pixels = dtype == "uint8" or dtype.startswith("float")
-    return is_pixels and len(shape) == 3 and shape[2] in (1, 3, 4)
+def has_images(arrays: Arrays) -> bool:
+    """Whether samples can be written as PNGs."""
+    images = arrays.get(IMAGES, np.zeros(0))
+    is_pixels = images.dtype == np.uint8 or images.dtype.kind == "f"
+    return is_pixels and images.ndim == 4 and images.shape[3] in (1, 3, 4)
 
 
 def to_bytes(images: np.ndarray) -> np.ndarray:

@@ -1,17 +1,18 @@
-"""The model of a run with the weights of one of its checkpoints: its plugins, options and data."""
+"""A trained run with one of its checkpoints: `toolkit.Trained`, which commands use as well."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
 import numpy as np
 
+from ..data.examples import Split
 from ..data.same_data import LIST_FILE, check_same_classes, check_same_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES
 from ..display.waits import waiting
-from ..errors import CheckpointError, ToolkitError, UsageError
+from ..errors import ToolkitError, UsageError
 from ..options import CoreOptions, SampleOptions, resolve_class
 from ..plugins import Plugins
 from ..run_data import RunData, open_run_data
@@ -24,14 +25,12 @@ from .sampling import Sampler, check_draws_samples
 
 
 class TrainedModel:
-    """What commands and `toolkit.Trained` use of a run that was trained with these plugins and
-    options: the weights of a checkpoint, None if there is none yet. `close` it, or use it in a
-    `with`.
+    """What the core and commands use of a `Trained` besides: its plugins, graphs and data.
 
     Attributes:
         manifest: the state of the run.
-        data: the `DataSpec` of the run's examples.
-        stored: that of the examples as they are stored, before the hook `convert`.
+        stored: the `DataSpec` of the examples as they are stored, before the hook `convert`.
+        saved: the record of the checkpoint; None if the run has none yet.
     """
 
     def __init__(
@@ -39,50 +38,31 @@ class TrainedModel:
         run_folder: RunFolder,
         plugins: Plugins,
         options: CoreOptions,
-        checkpoint: Optional[Checkpoint],
+        saved: Optional[Checkpoint],
     ):
-        self.run_folder = run_folder
-        self.plugins = plugins
-        self.options = options
+        self.run_folder, self.plugins, self.options = run_folder, plugins, options
+        self.folder, self.plugin = run_folder.path, plugins.model.name
         self.manifest: Dict[str, Any] = run_folder.state()
         self.data = DataSpec.from_json(self.manifest["data"]["spec"])
         self.stored = DataSpec.from_json(self.manifest["data"]["stored"])
-        self._checkpoint = checkpoint
+        self.saved = saved
+        self.step, self.checkpoint = (saved.step, saved.path) if saved else (0, "")
+        self.summary: Optional[Dict[str, Any]] = self.manifest.get("summary")
+        self.test = self._of_step([(self.summary or {}).get("test")])
+        self.validation = self._of_step((self.manifest.get("validation") or {}).values())
+        self.metrics: Dict[str, float] = (self.test or self.validation or {}).get("metrics", {})
         self._run_data: Optional[RunData] = None
         self._predictor: Optional[Evaluator] = None
 
-    def __enter__(self) -> TrainedModel:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Release the predictor's session."""
-        if self._predictor is not None:
-            self._predictor.close()
-            self._predictor = None
-
-    @property
-    def plugin(self) -> str:
-        """The name of the model plugin."""
-        return self.plugins.model.name
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        if self._checkpoint is None:
-            raise CheckpointError(f"{self.run_folder} was opened without a checkpoint.")
-        return self._checkpoint
-
-    @property
-    def step(self) -> int:
-        return self.checkpoint.step
+    def _of_step(self, results: Iterable[Any]) -> Optional[Dict[str, Any]]:
+        """The first result that is of the checkpoint."""
+        return next((each for each in results if each and each.get("step") == self.step), None)
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of the hashes of the checkpoint's files, in the order of the file names."""
         digest = hashlib.sha256()
-        for _, file in sorted(self.checkpoint.files.items()):
+        for _, file in sorted(self.saved.files.items() if self.saved else ()):
             digest.update(file.sha256.encode("ascii"))
         return digest.hexdigest()
 
@@ -96,8 +76,6 @@ class TrainedModel:
             )
         self.options = self.options.model_copy(update={"tta": value})
 
-    # ------------------------------------------------------------------------------------- graphs
-
     @property
     def predictor(self) -> Evaluator:
         """The `Evaluator` of mode "predict" with the checkpoint's weights; built on first use."""
@@ -105,7 +83,7 @@ class TrainedModel:
             with waiting("Loading the model"):
                 predictor = self.evaluator("predict")
                 try:
-                    predictor.load(self.checkpoint.path)
+                    predictor.load(self.checkpoint)
                 except BaseException:
                     predictor.close()
                     raise
@@ -139,17 +117,6 @@ class TrainedModel:
         """
         return resolve_class(sample_options_class(self.plugins), settings, are_flags)
 
-    def sample(
-        self, count: int, seed: int = 0, label: Union[int, str, None] = None, **settings: Any
-    ) -> Dict[str, np.ndarray]:
-        """Draw samples; arguments, result and errors are those of `toolkit.Trained.sample`."""
-        sampler = self.sampler()
-        plan = sampler.plan(count, seed, label, self.sample_settings(settings))
-        parts = list(sampler.draw(plan.request))
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-    # --------------------------------------------------------------------------------------- data
-
     def run_data(self) -> RunData:
         """The data of the run, opened once. Raises DataError if it is not that of the run."""
         if self._run_data is None:
@@ -167,9 +134,149 @@ class TrainedModel:
         check_same_data(record, run_data.dataset, self.run_folder.file(LIST_FILE), hint)
         return run_data
 
+
+class Trained(TrainedModel):
+    """A trained run with one of its checkpoints, as `train` and `open_trained` return it.
+
+    It holds a session once it has predicted; `close` it, or use it in a `with`, to release that.
+
+    Attributes:
+        folder: the path of the run's folder.
+        plugin: the name of the model plugin.
+        options: the options that the run was trained with.
+        data: the `DataSpec` of the run's examples.
+        step: the step of the checkpoint.
+        checkpoint: the prefix of its files, as `tf.train.load_checkpoint` takes it.
+        sha256: 64 hex digits that identify the checkpoint's files.
+        summary: the object that `toolkit run --json` printed, or None if training did not finish.
+        test, validation: what the run measured of this checkpoint on the split of that name, as
+            `evaluate` returns it; None if it did not.
+        metrics: of the test, or else of the validation: name -> value.
+    """
+
+    def __enter__(self) -> Trained:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        metrics = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
+        return f"<Trained {self.plugin} {self.run_folder}, step {self.step}{metrics}>"
+
+    def close(self) -> None:
+        """Release the session; the next prediction opens another."""
+        if self._predictor is not None:
+            self._predictor.close()
+            self._predictor = None
+
+    def predict(self, inputs: Any, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
+        """Predict with the checkpoint's weights.
+
+        Args:
+            inputs: examples [N, ...] of the data's shape and dtype, or one example; a dict of them
+                if features have names; if the plugin has the hook `inputs`, a dict of arrays with
+                the names that the hook returned. Or a path of a file or of a folder of pictures, a
+                picture of Pillow, or a list of either: they are scaled as `toolkit predict` scales
+                them.
+            batch_size: examples per call of the graph; None for the run's own.
+
+        Returns:
+            Each tensor of the plugin's `predict` by name, as an array [N, ...]. Also "class", the
+            name of the class of each "label", if classes have names.
+
+        Raises:
+            DataError: the inputs do not fit the model, or a file cannot be read.
+        """
+        from .predict import as_examples, columns
+
+        examples = as_examples(self, inputs)
+        predictions = self.predictor.predict(examples, batch_size)
+        return columns(predictions, self.data.class_names, "features" in predictions)
+
+    def sample(
+        self,
+        count: int = 64,
+        seed: int = 0,
+        label: Union[int, str, None] = None,
+        **settings: Any,
+    ) -> Dict[str, np.ndarray]:
+        """Draw samples from the model, through the hook `sample` of its plugin.
+
+        Args:
+            count: the number of samples; sample i is the same for any count.
+            seed: of all random numbers.
+            label: the number or name of a class; None for a mixture.
+            settings: values of the options that the plugin's hook `sample_options` declares.
+
+        Returns:
+            Arrays [count, ...] by name, such as "images", uint8 [count, H, W, C].
+
+        Raises:
+            UsageError: the plugin generates no samples, or there is no such class or setting.
+        """
+        sampler = self.sampler()
+        plan = sampler.plan(count, seed, label, self.sample_settings(settings))
+        parts = list(sampler.draw(plan.request))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def evaluate(self, split: Optional[str] = None, data: Any = None) -> Dict[str, Any]:
+        """Evaluate the model on a split, and write the plugin's reports into the run's folder.
+
+        Args:
+            split: its name; None for "test", or for all of `data` if it has no splits.
+            data: what to evaluate in place of the run's own data: a source such as "images:DIR",
+                or arrays as for `train`. Classes are matched by name.
+
+        Returns:
+            What `toolkit evaluate --json` prints: "metrics" (name -> value), "intervals" (name ->
+            ends and level of those that have one), "split", "step", "examples", "reports", ...
+
+        Raises:
+            DataError: the data does not fit the model, or is not that of the run.
+            UsageError: there is no such split.
+        """
+        from ..data.arrays.kept import keep_arrays
+        from .evaluation import evaluate
+
+        is_named = data is None or isinstance(data, str)
+        return evaluate(self, split=split, data=data if is_named else keep_arrays(data))
+
+    def export(self, folder: str) -> Dict[str, Any]:
+        """Write the model as a SavedModel, load it again, and compare its predictions.
+
+        Args:
+            folder: a new or empty folder.
+
+        Returns:
+            What `toolkit export --json` prints: "signature", "inputs", "outputs", ...
+
+        Raises:
+            UsageError: the folder is not empty.
+            CheckFailed: the predictions differ; nothing is written.
+        """
+        from .export import export
+
+        result = export(self.predictor, folder, self.example_inputs)
+        return dict(result, step=self.step)
+
+    def history(self) -> List[Dict[str, Any]]:
+        """What the run logged, by step: "step", "kind" ("train" or "eval") and values by name."""
+        return self.run_folder.metrics.read()
+
+    def split(self, name: str) -> Optional[Split]:
+        """The `Split` "train", "validation" or "test" as the model gets it, or None.
+
+        Raises:
+            DataError: the data is not that of the run.
+        """
+        return self.run_data().prepare_split(name)
+
     def example_inputs(self, count: int = 8) -> Optional[Dict[str, np.ndarray]]:
-        """At most `count` examples as the model takes them, from the split "test" or else "train":
-        features by name, or as "features". None if the data cannot be opened.
+        """Some examples as `predict` takes them, or None if the data cannot be opened.
+
+        Args:
+            count: how many at most, from the split "test" or else "train".
         """
         try:
             run_data = self.run_data()

@@ -24,7 +24,7 @@ from ..data.named_arrays import random_arrays
 from ..errors import DataError, ToolkitError
 from ..graph.build import TrainingGraph
 from ..inference.evaluator import Evaluator
-from ..inference.trained_model import TrainedModel
+from ..inference.trained_model import Trained
 from ..options import CoreOptions, Resolved, resolve
 from ..plugin_data import open_from_plugin
 from ..plugins import Plugins
@@ -258,15 +258,15 @@ class Subject:
     # ------------------------------------------------------------------------- the trained model
 
     @property
-    def trained(self) -> TrainedModel:
+    def trained(self) -> Trained:
         """The run "resident" with its last checkpoint."""
         return self.prepare("opening a run", lambda: self._open_run(self.run("resident")))
 
-    def _open_run(self, path: str, **changes: Any) -> TrainedModel:
+    def _open_run(self, path: str, **changes: Any) -> Trained:
         folder = RunFolder(path)
         options = self.resolve(steps=RUN_STEPS, evaluate="no", xla="off", **changes)
         checkpoint = folder.checkpoints.find("last")
-        return TrainedModel(folder, self.plugins, options, checkpoint)
+        return Trained(folder, self.plugins, options, checkpoint)
 
     def apply(self, path: str, **changes: Any) -> Tuple[Dict[str, np.ndarray], Dict[str, float]]:
         """The predictions for some examples, and the metrics, of the last checkpoint of a run.
@@ -280,7 +280,7 @@ class Subject:
         evaluator = trained.evaluator("eval")
         try:
             for each in (predictor, evaluator):
-                each.load(trained.checkpoint.path)
+                each.load(trained.checkpoint)
             predictions = predictor.predict(self._inputs(predictor, trained), NUM_EXAMPLES)
             return predictions, evaluator.evaluate(self.evaluation_split(), BATCH_SIZE).metrics
         finally:
@@ -290,7 +290,7 @@ class Subject:
     def open_evaluator(self, mode: str) -> Evaluator:
         """A new evaluator with the weights of the run; the caller closes it."""
         evaluator = self.trained.evaluator(mode)
-        evaluator.load(self.trained.checkpoint.path)
+        evaluator.load(self.trained.checkpoint)
         return evaluator
 
     @property
@@ -312,7 +312,7 @@ class Subject:
         """Some examples of the data by name, or random arrays if the hook `inputs` names others."""
         return self._inputs(self.predictor, self.trained)
 
-    def _inputs(self, predictor: Evaluator, trained: TrainedModel) -> Any:
+    def _inputs(self, predictor: Evaluator, trained: Trained) -> Any:
         graph = predictor.graph
         if not graph.takes_examples:
             return random_arrays(graph.input_specs, NUM_EXAMPLES)

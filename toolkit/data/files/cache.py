@@ -179,9 +179,10 @@ def open_entry(group: str, name: str, build: Callable[[str], None]) -> str:
 
 
 def _measure_files(folder: str) -> Dict[str, int]:
-    """The size of each file of an entry in bytes."""
+    """The size of each file of an entry in bytes; a run in a folder has hashes of its own."""
     names = sorted(set(os.listdir(folder)) - {_SIZES})
-    return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
+    paths = {name: os.path.join(folder, name) for name in names}
+    return {name: os.path.getsize(path) for name, path in paths.items() if os.path.isfile(path)}
 
 
 @contextlib.contextmanager
