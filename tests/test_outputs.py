@@ -29,15 +29,12 @@ def no_work(monkeypatch):
     """Fails if a command opens a run or data before it has refused its output."""
 
     from toolkit import api, run_data
-    from toolkit.cli import common
     from toolkit.data import check
 
     def refuse(*arguments, **more):
         raise AssertionError("the work began")
 
-    assert api.open_model is common.open_model
-    for module in (api, common):
-        monkeypatch.setattr(module, "open_model", refuse)
+    monkeypatch.setattr(api, "open_model", refuse)
     monkeypatch.setattr(check, "check_source", refuse)
     monkeypatch.setattr(run_data, "open_from_options", refuse)
 

@@ -1,26 +1,28 @@
-"""Shared by the commands that use a trained run."""
+"""Shared by the commands: how a flag is declared, and how a result is printed."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import Any, Callable, Dict, Iterable, Optional, Tuple, Union
 
 import click
 
-from ..api import open_model
-from ..cli_options import Command, warn
+from ..cli_options import optional_output, print_json
+from ..display.escapes import escape_line
 from ..display.metrics_line import describe_level, describe_omissions, join_metrics
 
-if TYPE_CHECKING:
-    from ..inference.trained_model import TrainedModel
+
+def flag(names: str, metavar: Optional[str], text: str, type: Any = None, **more: Any) -> Callable:
+    """A flag of a command: `--out`, `-o --out` or `--where wheres`, its last word the parameter if
+    it has no dash; what stands for its value, None for a switch; and its line of the help.
+    """
+    if metavar is None:
+        return click.option(*names.split(), is_flag=True, help=text, **more)
+    return click.option(*names.split(), type=type, metavar=metavar, help=text, **more)
 
 
-def open_with_warnings(path: str, checkpoint: Optional[str]) -> TrainedModel:
-    """Open a trained run; warn of each damaged checkpoint that is not used."""
-    return open_model(path, checkpoint, warn)
-
-
-def tta_option(command: Command) -> Command:
+def tta_option(command: Any) -> Any:
     """Add `--tta/--no-tta`, whose value `TrainedModel.set_tta` takes; None by default."""
     return click.option(
         "--tta/--no-tta",
@@ -38,6 +40,31 @@ def print_metrics(result: Dict[str, Any]) -> None:
     sys.stdout.write(f"{result['split']:7} {join_metrics(result)}  ({facts})\n")
     for line in [*describe_omissions(result), *result.get("lines", ())]:
         sys.stdout.write(f"{'':8}{line}\n")
+
+
+def print_result(
+    as_json: bool,
+    facts: Any,
+    lines: Iterable[Union[str, Tuple[str, str]]],
+    width: int = 0,
+    is_optional: bool = False,
+) -> None:
+    """Print what a command found.
+
+    Args:
+        as_json: whether to print the facts, as JSON, in place of the lines.
+        facts: values of JSON.
+        lines: texts, or titles with a text; each stays in its line.
+        width: of the titles.
+        is_optional: whether the result is in files: lines that stdout cannot take are dropped.
+    """
+    if as_json:
+        return print_json(facts)
+    with optional_output() if is_optional else contextlib.nullcontext():
+        for line in lines:
+            text = line if isinstance(line, str) else f"{line[0]:{width - 1}} {line[1]}"
+            sys.stdout.write(escape_line(text) + "\n")
+    return None
 
 
 def say(text: str) -> None:

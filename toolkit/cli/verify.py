@@ -5,22 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import click
 
-from ..cli_options import (
-    json_option,
-    optional_output,
-    print_json,
-    trust_option,
-    verbose_option,
-    writing_output,
-)
-from ..display.escapes import escape_line
+from ..cli_options import json_option, print_json, trust_option, verbose_option, writing_output
 from ..display.waits import waiting
+from .common import flag, print_result, say
 
 if TYPE_CHECKING:
     from ..storage.run_folder import RunFolder
@@ -46,22 +38,14 @@ def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
-@click.option(
-    "--replay",
-    "steps",
-    metavar="FROM:TO",
+@flag(
+    "--replay steps",
+    "FROM:TO",
+    "Train these steps again and compare; ':' for those between the last two checkpoints.",
     callback=_parse_replay,
-    help="Train these steps again and compare; ':' for those between the last two checkpoints.",
 )
-@click.option(
-    "--chaos",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Train a copy that is killed N times, and compare.",
-)
-@click.option(
-    "--seed", default=0, metavar="N", help="Seed of the random moments of --chaos [default 0]."
-)
+@flag("--chaos", "N", "Train a copy that is killed N times, and compare.", click.IntRange(1))
+@flag("--seed", "N", "Seed of the random moments of --chaos [default 0].", default=0)
 @trust_option
 @json_option
 @verbose_option
@@ -145,9 +129,7 @@ def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -
         error.hint = "--chaos trains the whole run again, with the options of one session."
         raise
     check_initial_weights(folder, segment)
-    outcome = kill_copies(
-        folder, segment, path, kills, lambda text: sys.stderr.write(text + "\n"), seed
-    )
+    outcome = kill_copies(folder, segment, path, kills, say, seed)
     if not as_json:
         moments = sorted(outcome["kills"].items())
         counts = ", ".join(f"{count} {moment}" for moment, count in moments)
@@ -156,5 +138,4 @@ def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -
 
 
 def _print_line(name: str, text: str) -> None:
-    with optional_output():  # the exit code is the result
-        sys.stdout.write(f"{name:12}{escape_line(text)}\n")
+    print_result(False, None, [(name, text)], width=12, is_optional=True)  # the code is the result
