@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, Iterable, Optional, Tuple, Union
 
 import click
 
-from ..cli_options import optional_output, print_json
+from .. import cli_options as shared
 from ..display.escapes import escape_line
-from ..display.metrics_line import describe_level, describe_omissions, join_metrics
+from ..display.numbers import describe_level, describe_omissions, join_metrics
 
 
 def flag(names: str, metavar: Optional[str], text: str, type: Any = None, **more: Any) -> Callable:
@@ -22,7 +22,17 @@ def flag(names: str, metavar: Optional[str], text: str, type: Any = None, **more
     return click.option(*names.split(), type=type, metavar=metavar, help=text, **more)
 
 
-def tta_option(command: Any) -> Any:
+def output_flags(command: shared.Command) -> shared.Command:
+    """Add `--json` and `-v`."""
+    return shared.json_option(shared.verbose_option(command))
+
+
+def model_flags(command: shared.Command) -> shared.Command:
+    """Add what the commands share that execute plugins: `--trust`, `--json` and `-v`."""
+    return shared.trust_option(output_flags(command))
+
+
+def tta_option(command: shared.Command) -> shared.Command:
     """Add `--tta/--no-tta`, whose value `TrainedModel.set_tta` takes; None by default."""
     return click.option(
         "--tta/--no-tta",
@@ -59,10 +69,10 @@ def print_result(
         is_optional: whether the result is in files: lines that stdout cannot take are dropped.
     """
     if as_json:
-        return print_json(facts)
-    with optional_output() if is_optional else contextlib.nullcontext():
+        return shared.print_json(facts)
+    with shared.optional_output() if is_optional else contextlib.nullcontext():
         for line in lines:
-            text = line if isinstance(line, str) else f"{line[0]:{width - 1}} {line[1]}"
+            text = line if isinstance(line, str) else f"{line[0]:{width - 1}} {line[1]}".rstrip()
             sys.stdout.write(escape_line(text) + "\n")
     return None
 

@@ -10,7 +10,7 @@ import click
 from .. import cli_options as shared
 from ..display.table import format_table
 from ..display.waits import waiting
-from .common import flag, print_result
+from .common import flag, output_flags, print_result
 
 if TYPE_CHECKING:
     from ..comparison.record import RunRecord
@@ -35,8 +35,7 @@ _DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
     shared.FloatRange(0.5, 0.9999),
     default=0.95,
 )
-@shared.json_option
-@shared.verbose_option
+@output_flags
 def compare(
     run_folders: Sequence[str], metrics: Sequence[str], level: float, as_json: bool
 ) -> None:

@@ -8,10 +8,10 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 import click
 
 from .. import options as typed
-from ..cli_options import HelpGroup, json_option, resolve_output, verbose_option, writing_output
+from ..cli_options import HelpGroup, json_option, resolve_output, writing_output
 from ..errors import UsageError
 from ..plugins import Plugins, choose, load
-from .common import flag, print_result
+from .common import flag, output_flags, print_result
 from .help import ShortCommand
 from .plugin_options import FieldOption
 
@@ -115,8 +115,7 @@ def _describe(report: Dict[str, Any], with_hashes: bool) -> Iterator[Union[str, 
     default=4,
 )
 @flag("--seed", "N", "As in run.", click.IntRange(0, 2**31 - 1), default=1)
-@json_option
-@verbose_option
+@output_flags
 def show(
     value: str,
     out: str,

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import config as configuration
-from ..cli_options import json_option, trust_option, verbose_option
 from ..errors import ToolkitError
 from ..option_changes import allow_flags, find_changes
 from ..plugins import UntrustedCode
 from ..storage.run_folder import RunFolder, driver_of, open_run
-from .common import print_result
+from .common import model_flags, print_result
 from .plugin_command import select_from_run
 from .plugin_options import resolve
 
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
-@trust_option
-@json_option
-@verbose_option
+@model_flags
 def doctor(run_folder: str, as_json: bool) -> int:
     """Diagnose a run: its state, what is wrong and what to do. Nothing is changed.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 import click
 
@@ -11,7 +11,7 @@ from .. import cli_options as shared
 from ..errors import UsageError
 from ..storage.checkpoint_feed import FeedSettings
 from ..storage.run_folder import open_run
-from .common import flag, print_metrics, say, tta_option
+from .common import flag, model_flags, print_metrics, say, tta_option
 
 
 @click.command()
@@ -37,19 +37,15 @@ from .common import flag, print_metrics, say, tta_option
     f"With --follow: how long to wait for the run [default {FeedSettings().idle_secs:g}].",
     shared.FloatRange(0, 1e6),
 )
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 def evaluate(
     run_folder: str,
     checkpoint: Optional[str],
-    split: Optional[str],
-    data: Optional[str],
-    tta: Optional[bool],
     follows: bool,
     every: bool,
     idle_secs: Optional[float],
     as_json: bool,
+    **subject: Any,
 ) -> int:
     """Evaluate a trained model on a split of the data.
 
@@ -57,7 +53,6 @@ def evaluate(
     With --follow, the exit code is that of the process that trains: 0 if the run finished or
     paused; 138 if it was killed.
     """
-    subject: Dict[str, Any] = {"split": split, "data": data, "tta": tta}
     if follows:
         if checkpoint is not None:
             raise UsageError("--follow has no single checkpoint.", hint="Omit --checkpoint.")

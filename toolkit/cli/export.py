@@ -10,7 +10,7 @@ from .. import cli_options as shared
 from ..display.waits import waiting
 from ..errors import UsageError
 from ..storage.run_folder import open_run
-from .common import print_result
+from .common import model_flags, print_result
 
 OTHER_FORMATS = (".onnx", ".h5", ".hdf5", ".keras", ".pb", ".tflite")
 
@@ -19,9 +19,7 @@ OTHER_FORMATS = (".onnx", ".h5", ".hdf5", ".keras", ".pb", ".tflite")
 @click.argument("run_folder", metavar="RUN")
 @click.argument("folder", metavar="DIR")
 @shared.checkpoint_option
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: bool) -> None:
     """Write a trained model as a SavedModel in DIR, a new or empty folder.
 

@@ -113,11 +113,14 @@ def _long_form(option: click.Option) -> str:
 
 
 def selection_options(command: Command) -> Command:
-    """Add the flags that `select_named` reads: `--plugin`, `--with` and `--config`."""
-    more = "Add an extension, in place of those of --config."
-    command = flag("--config", "FILE", "TOML or JSON file with options.", multiple=True)(command)
-    command = flag("--with extensions", "NAME", more, multiple=True)(command)
-    return flag("--plugin", "NAME", "Model plugin: NAME, module:[attribute], ./file.py.")(command)
+    """Add `--plugin`, `--with` and `--config`, which `select_named` reads, and not the command."""
+    for facts in (  # the last one of the help first
+        ("--config", "FILE", "TOML or JSON file with options."),
+        ("--with extensions", "NAME", "Add an extension, in place of those of --config."),
+    ):
+        command = flag(*facts, multiple=True, expose_value=False)(command)
+    text = "Model plugin: NAME, module:[attribute], ./file.py."
+    return flag("--plugin", "NAME", text, expose_value=False)(command)
 
 
 def select_named(words: Words) -> Selection:

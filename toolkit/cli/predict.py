@@ -14,7 +14,7 @@ from ..display.escapes import escape_line, table_cell
 from ..errors import DataError, UsageError
 from ..files import atomic_write, write_json
 from ..storage.run_folder import open_run
-from .common import flag, say, tta_option
+from .common import flag, model_flags, say, tta_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 @flag("--features", None, "Also print the model's features.")
 @flag("--invert is_inverted", None, "Swap light and dark, if the training images are the reverse.")
 @tta_option
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 def predict(
     run_folder: str,
     files: Sequence[str],

@@ -11,7 +11,7 @@ from .. import cli_options as shared
 from ..display.waits import waiting
 from ..errors import ToolkitError, UsageError
 from ..storage.run_folder import RunFolder
-from .common import flag, print_result
+from .common import flag, output_flags, print_result
 
 if TYPE_CHECKING:
     from ..comparison.record import Found, RunRecord
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run_folders", metavar="RUN...", nargs=-1, required=True)
 @flag("-o --output", "FILE", "The page, an HTML file [default RUN/report.html].")
-@shared.json_option
-@shared.verbose_option
+@output_flags
 def report(run_folders: Sequence[str], output: Optional[str], as_json: bool) -> None:
     """Write one HTML file that shows how a run went: result, curves, pictures, events, options.
 

@@ -22,7 +22,7 @@ from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
-from .common import flag
+from .common import flag, print_result
 from .plugin_command import PluginCommand, select_run, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
 
@@ -115,9 +115,6 @@ def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool
 @click.pass_context
 def run(
     ctx: click.Context,
-    plugin: Optional[str],
-    extensions: Sequence[str],
-    config: Sequence[str],
     run_dir: Optional[str],
     force: bool,
     is_resume: bool,
@@ -402,17 +399,14 @@ def _print_config(order: Order) -> int:
         names = ", ".join(resolved.open_presets)
         notes.append(f"{names} is chosen when the data are opened, and what it sets")
     sys.stderr.writelines(f"note: {escape_line(note)}\n" for note in notes)
-    if order.as_json:
-        shared.print_json({n: {"value": value, "origin": o} for n, (value, o) in rows.items()})
-        return 0
 
     def rank(name: str) -> Tuple[bool, bool]:
         """What a person set comes first, what is at its default last."""
         origin = resolved.origins.get(name)
         return origin == NOT_SET, origin is not None and not origin.is_choice
 
-    width = max(map(len, rows))
-    for name in sorted(rows, key=rank):
-        text, origin = "none" if rows[name][0] is None else str(rows[name][0]), rows[name][1]
-        sys.stdout.write(escape_line(f"{name:{width}}  {text:24}  {origin}".rstrip()) + "\n")
+    texts = {n: "none" if value is None else str(value) for n, (value, _) in rows.items()}
+    lines = [(n, f"{texts[n]:24}  {rows[n][1]}".rstrip()) for n in sorted(rows, key=rank)]
+    facts = {name: {"value": value, "origin": origin} for name, (value, origin) in rows.items()}
+    print_result(order.as_json, facts, lines, width=max(map(len, rows)) + 2)
     return 0

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, List, Optional, Tuple
 
 import click
 
-from ..cli_options import json_option, print_json, verbose_option, warn
+from ..cli_options import print_json, warn
 from ..display.numbers import format_duration, format_number
 from ..display.table import format_table
 from ..display.waits import waiting
 from ..errors import UsageError
-from .common import flag
+from .common import flag, output_flags
 
 if TYPE_CHECKING:
     from ..comparison.listing import Row
@@ -49,8 +49,7 @@ UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of bette
     f"Columns: {', '.join((*COLUMNS, *MORE_COLUMNS))}, an option or a metric.",
 )
 @flag("--limit", "N", "The first N.", click.IntRange(1))
-@json_option
-@verbose_option
+@output_flags
 def runs(
     folders: Tuple[str, ...],
     sort: str,

@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..inference.sample_options import sample_options_class
 from ..plugins import UntrustedCode
 from ..storage.run_folder import open_run
-from .common import flag, print_result
+from .common import flag, model_flags, print_result
 from .plugin_command import PluginCommand, Words, find_run, select_from_run
 from .plugin_options import NO_SELECTION, Selection, class_flags
 
@@ -66,9 +66,7 @@ def _select(words: Words) -> Selection:
 )
 @flag("--class class_", "K", "Only this class, by its name or number.")
 @shared.checkpoint_option
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 def sample(
     run_folder: str,
     count: Optional[int],

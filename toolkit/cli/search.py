@@ -23,7 +23,7 @@ from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
-from .common import flag, print_result
+from .common import flag, model_flags, print_result
 from .plugin_command import PluginCommand, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
 
@@ -93,16 +93,11 @@ _OWN_FLAGS = (
     default=1,
 )
 @flag("--dry-run", None, "Check all, print the plan; train none.")
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 @click.pass_context
 def search(
     ctx: click.Context,
     search_dir: Optional[str],
-    plugin: Optional[str],
-    extensions: Sequence[str],
-    config: Sequence[str],
     workers: int,
     dry_run: bool,
     as_json: bool,

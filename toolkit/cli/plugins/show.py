@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List
 
 import click
 
-from ...cli_options import json_option, trust_option, verbose_option
 from ...display.table import format_table
 from ...errors import ToolkitError
 from ...plugins import (
@@ -21,7 +20,7 @@ from ...plugins import (
     load,
     place_of,
 )
-from ..common import flag, print_result
+from ..common import flag, model_flags, print_result
 from ..plugin_command import PluginCommand, Words, select_named
 from ..plugin_options import (
     NO_SELECTION,
@@ -45,27 +44,25 @@ def find_kind(name: str) -> str:
         return "model"  # whose loading reports what is wrong
 
 
-def split_references(name: str, others: Sequence[str]) -> Tuple[str, List[str]]:
-    """Return the references of the model plugin and of the extensions that are checked."""
-    if find_kind(name) == "extension":
-        return TINY_MODEL, [name, *others]
-    return name, list(others)
-
-
-def _select(words: Words) -> Selection:
-    """Load the plugin and its extensions for --summary."""
-    name = words.argument()
-    if not name or not words.all("--summary") or words.all("--help"):
-        return NO_SELECTION
-    if find_kind(name) == "command":
-        return NO_SELECTION
+def select_subject(name: str, words: Words) -> Selection:
+    """Load a plugin, an extension with a small model, and what --with and --config name."""
     for reference in (name, TINY_MODEL):
         choose(reference)
     named = select_named(words._replace(values={**words.values, "--plugin": [""]}))
-    references = split_references(name, named.extensions)
     files = [] if words.all("--with") else words.all("--config")
     origins = dict.fromkeys(named.extensions, files[-1]) if files else {}
-    return load_selection(*references, origins, named.layers)
+    model, extensions = name, named.extensions
+    if find_kind(name) == "extension":
+        model, extensions = TINY_MODEL, [name, *extensions]
+    return load_selection(model, extensions, origins, named.layers)
+
+
+def _select(words: Words) -> Selection:
+    name = words.argument()
+    is_built = name and words.all("--summary") and not words.all("--help")
+    if not is_built or find_kind(name) == "command":
+        return NO_SELECTION
+    return select_subject(name, words)
 
 
 @click.command(
@@ -79,21 +76,11 @@ def _select(words: Words) -> Selection:
     None,
     "Build the model, and list its variables; takes the flags of 'toolkit run', too.",
 )
-@flag("--with extensions", "NAME", "Add an extension.", multiple=True)
-@flag("--config", "FILE", "TOML or JSON file with options.", multiple=True)
-@trust_option
-@json_option
-@verbose_option
+@flag("--with extensions", "NAME", "Add an extension.", multiple=True, expose_value=False)
+@flag("--config", "FILE", "TOML or JSON file with options.", multiple=True, expose_value=False)
+@model_flags
 @click.pass_context
-def show(
-    ctx: click.Context,
-    name: str,
-    summary: bool,
-    extensions: Sequence[str],
-    config: Sequence[str],
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def show(ctx: click.Context, name: str, summary: bool, as_json: bool, **flags: Any) -> None:
     """Show the file, hooks and options of a plugin; with --summary its model instead.
 
     NAME is a plugin as for --plugin or --with of 'toolkit run', or a command. --summary builds the
