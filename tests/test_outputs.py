@@ -29,15 +29,12 @@ def no_work(monkeypatch):
     """Fails if a command opens a run or data before it has refused its output."""
 
     from toolkit import api, run_data
-    from toolkit.cli import common
     from toolkit.data import check
 
     def refuse(*arguments, **more):
         raise AssertionError("the work began")
 
-    assert api.open_trained is common.open_trained
-    for module in (api, common):
-        monkeypatch.setattr(module, "open_trained", refuse)
+    monkeypatch.setattr(api, "open_trained", refuse)
     monkeypatch.setattr(check, "check_source", refuse)
     monkeypatch.setattr(run_data, "open_from_options", refuse)
 

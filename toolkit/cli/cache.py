@@ -8,8 +8,9 @@ from typing import List, Sequence
 
 import click
 
-from ..cli_options import HelpGroup, json_option, print_json, warn
+from ..cli_options import HelpGroup, json_option, warn
 from ..display.numbers import format_bytes
+from .common import flag, print_result
 
 
 @click.group(cls=HelpGroup)
@@ -24,19 +25,16 @@ def list_(as_json: bool) -> None:
     from ..data.files.cache import cache_folder
 
     entries = _entries()
-    if as_json:
-        return print_json([dict(entry._asdict()) for entry in entries])
-    for entry in entries:
-        date = time.strftime("%Y-%m-%d", time.localtime(entry.last_change))
-        sys.stdout.write(f"{format_bytes(entry.num_bytes):>10}  {date}  {entry.name}\n")
-    total = format_bytes(sum(entry.num_bytes for entry in entries))
-    sys.stdout.write(f"{total:>10}  in {cache_folder()}\n")
-    return None
+    dates = [time.strftime("%Y-%m-%d", time.localtime(each.last_change)) for each in entries]
+    rows = [(each.num_bytes, f"{date}  {each.name}") for each, date in zip(entries, dates)]
+    rows.append((sum(entry.num_bytes for entry in entries), f"in {cache_folder()}"))
+    lines = [f"{format_bytes(size):>10}  {text}" for size, text in rows]
+    print_result(as_json, [dict(entry._asdict()) for entry in entries], lines)
 
 
 @cache.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--all", "everything", is_flag=True, help="Remove everything that the list names.")
+@flag("--all everything", None, "Remove everything that the list names.")
 def clear(names: Sequence[str], everything: bool) -> None:
     """Remove entries of the cache, by the names that the list gives.
 

@@ -1,26 +1,38 @@
-"""Shared by the commands that use a trained run."""
+"""Shared by the commands: how a flag is declared, and how a result is printed."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import Any, Callable, Dict, Iterable, Optional, Tuple, Union
 
 import click
 
-from ..api import open_trained
-from ..cli_options import Command, warn
-from ..display.metrics_line import describe_level, describe_omissions, join_metrics
-
-if TYPE_CHECKING:
-    from ..inference.trained_model import Trained
+from .. import cli_options as shared
+from ..display.escapes import escape_line
+from ..display.numbers import describe_level, describe_omissions, join_metrics
 
 
-def open_with_warnings(path: str, checkpoint: Optional[str]) -> Trained:
-    """Open a trained run; warn of each damaged checkpoint that is not used."""
-    return open_trained(path, checkpoint, warn)
+def flag(names: str, metavar: Optional[str], text: str, type: Any = None, **more: Any) -> Callable:
+    """A flag of a command: `--out`, `-o --out` or `--where wheres`, its last word the parameter if
+    it has no dash; what stands for its value, None for a switch; and its line of the help.
+    """
+    if metavar is None:
+        return click.option(*names.split(), is_flag=True, help=text, **more)
+    return click.option(*names.split(), type=type, metavar=metavar, help=text, **more)
 
 
-def tta_option(command: Command) -> Command:
+def output_flags(command: shared.Command) -> shared.Command:
+    """Add `--json` and `-v`."""
+    return shared.json_option(shared.verbose_option(command))
+
+
+def model_flags(command: shared.Command) -> shared.Command:
+    """Add what the commands share that execute plugins: `--trust`, `--json` and `-v`."""
+    return shared.trust_option(output_flags(command))
+
+
+def tta_option(command: shared.Command) -> shared.Command:
     """Add `--tta/--no-tta`, whose value `Trained.set_tta` takes; None by default."""
     return click.option(
         "--tta/--no-tta",
@@ -38,6 +50,31 @@ def print_metrics(result: Dict[str, Any]) -> None:
     sys.stdout.write(f"{result['split']:7} {join_metrics(result)}  ({facts})\n")
     for line in [*describe_omissions(result), *result.get("lines", ())]:
         sys.stdout.write(f"{'':8}{line}\n")
+
+
+def print_result(
+    as_json: bool,
+    facts: Any,
+    lines: Iterable[Union[str, Tuple[str, str]]],
+    width: int = 0,
+    is_optional: bool = False,
+) -> None:
+    """Print what a command found.
+
+    Args:
+        as_json: whether to print the facts, as JSON, in place of the lines.
+        facts: values of JSON.
+        lines: texts, or titles with a text; each stays in its line.
+        width: of the titles.
+        is_optional: whether the result is in files: lines that stdout cannot take are dropped.
+    """
+    if as_json:
+        return shared.print_json(facts)
+    with shared.optional_output() if is_optional else contextlib.nullcontext():
+        for line in lines:
+            text = line if isinstance(line, str) else f"{line[0]:{width - 1}} {line[1]}".rstrip()
+            sys.stdout.write(escape_line(text) + "\n")
+    return None
 
 
 def say(text: str) -> None:

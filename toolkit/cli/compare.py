@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Sequence, Tuple
 
 import click
 
 from .. import cli_options as shared
-from ..display.escapes import escape_line
 from ..display.table import format_table
 from ..display.waits import waiting
+from .common import flag, output_flags, print_result
 
 if TYPE_CHECKING:
     from ..comparison.record import RunRecord
@@ -23,28 +22,23 @@ _DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
 
 @click.command()
 @click.argument("run_folders", metavar="RUN RUN...", nargs=-1, required=True)
-@click.option(
-    "--metric",
-    "metrics",
+@flag(
+    "--metric metrics",
+    "NAME",
+    "Compare by this metric; repeatable [default: the main one and all with a direction].",
     multiple=True,
-    metavar="NAME",
-    help="Compare by this metric; repeatable [default: the main one and all with a direction].",
 )
-@click.option(
+@flag(
     "--level",
+    "P",
+    "How sure the verdicts are, all together [default 0.95].",
+    shared.FloatRange(0.5, 0.9999),
     default=0.95,
-    type=shared.FloatRange(0.5, 0.9999),
-    metavar="P",
-    help="How sure the verdicts are, all together [default 0.95].",
 )
-@shared.json_option
-@shared.verbose_option
+@output_flags
 def compare(
-    run_folders: Tuple[str, ...],
-    metrics: Tuple[str, ...],
-    level: float,
-    as_json: bool,
-) -> int:
+    run_folders: Sequence[str], metrics: Sequence[str], level: float, as_json: bool
+) -> None:
     """Compare runs: the options, code and data that differ, the metrics with a verdict, and the
     step at which the runs parted.
 
@@ -56,15 +50,8 @@ def compare(
     with waiting("Comparing the runs"):
         records = _read_records(run_folders)
         comparison = compare_records(records, metrics, level)
-    if as_json:
-        runs = [{"name": r.name, "path": r.path, "status": r.status} for r in records]
-        shared.print_json({"runs": runs, **comparison})
-        return 0
-    for title, lines in _describe(records, comparison).items():
-        for number, line in enumerate(lines):
-            sys.stdout.write(f"{'' if number else title:10}{escape_line(line)}\n")
-    sys.stdout.flush()
-    return 0
+    runs = [{"name": r.name, "path": r.path, "status": r.status} for r in records]
+    print_result(as_json, {"runs": runs, **comparison}, _describe(records, comparison), width=10)
 
 
 def _read_records(paths: Sequence[str]) -> List[RunRecord]:
@@ -92,8 +79,10 @@ def _read_records(paths: Sequence[str]) -> List[RunRecord]:
 # ------------------------------------------------------------------------------------------- text
 
 
-def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[str, List[str]]:
-    """The lines of a comparison by their title."""
+def _describe(
+    records: Sequence[RunRecord], comparison: Dict[str, Any]
+) -> Iterator[Tuple[str, str]]:
+    """The lines of a comparison, the first of a kind with its title."""
     from ..comparison.differences import distinct_seeds
     from ..comparison.verdict import Band
 
@@ -110,7 +99,7 @@ def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[
     for metric in comparison["metrics"]:
         cells = ["-" if band is None else str(Band(**band)) for band in metric["values"]]
         rows.append([metric["name"], *cells, _DIRECTIONS.get(metric["direction"], "")])
-    return {
+    texts = {
         "runs": [
             f"{label}  {_describe_group(group)}"
             + (f"  these runs also differ in: {'; '.join(mixture)}" if mixture else "")
@@ -125,6 +114,8 @@ def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[
             for each in comparison["parting"]
         ],
     }
+    for title, lines in texts.items():
+        yield from (("" if number else title, line) for number, line in enumerate(lines))
 
 
 def _label(place: int) -> str:

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 import click
 
 from .. import options as typed
-from ..cli_options import (
-    HelpGroup,
-    json_option,
-    print_json,
-    resolve_output,
-    verbose_option,
-    writing_output,
-)
-from ..display.escapes import escape_line
+from ..cli_options import HelpGroup, json_option, resolve_output, writing_output
 from ..errors import UsageError
 from ..plugins import Plugins, choose, load
+from .common import flag, output_flags, print_result
 from .help import ShortCommand
 from .plugin_options import FieldOption
 
 _MAX_CLASSES = 100  # whose examples a report counts
-
-
 _OF_TRAINING = ("data", "normalize", "reader", "resident_limit", "shuffle_buffer", "batch_size")
 
 
@@ -49,23 +40,14 @@ def list_(as_json: bool) -> None:
     from ..data.sources import list_sources
 
     rows = list_sources()
-    if as_json:
-        return print_json(rows)
-    for row in rows:
-        sys.stdout.write(f"{row['value']:14} {row['what']}\n")
-    return None
+    print_result(as_json, rows, [(row["value"], row["what"]) for row in rows], width=15)
 
 
 @data.command(cls=ShortCommand)
 @click.argument("value", metavar="DATA")
-@click.option("--hashes", is_flag=True, help="Print the SHA-256 of each file.")
+@flag("--hashes", None, "Print the SHA-256 of each file.")
 @json_option
-def check(
-    value: str,
-    hashes: bool,
-    as_json: bool,
-    **flags: Optional[str],
-) -> int:
+def check(value: str, hashes: bool, as_json: bool, **flags: Optional[str]) -> int:
     """Read all examples and report on them.
 
     The report has counts, shapes, ranges, classes, damaged files, and duplicates within and across
@@ -77,29 +59,23 @@ def check(
     given = {name: text for name, text in flags.items() if text is not None}
     options = typed.resolve([], flags=dict(given, data=value)).options
     report, _ = check_source(options.data, **reading_settings(options))
-    if as_json:
-        print_json(report)
-    else:
-        _print(report, hashes)
+    print_result(as_json, report, _describe(report, hashes), width=9)
     return 0 if report["ok"] else 4
 
 
-def _print(report: Dict[str, Any], with_hashes: bool) -> None:
-    def out(title: str, text: str) -> None:
-        sys.stdout.write(escape_line(f"{title:8} {text}") + "\n")
-
+def _describe(report: Dict[str, Any], with_hashes: bool) -> Iterator[Union[str, Tuple[str, str]]]:
     def describe_range(values: Dict[str, Any]) -> str:
         return f"{values['min']:g} to {values['max']:g}, mean {values['mean']:g}"
 
-    out("data", report["data"])
+    yield "data", report["data"]
     for fault in report["corrupt"]:
-        out("corrupt", f"{fault['file']}: {fault['reason']}")
+        yield "corrupt", f"{fault['file']}: {fault['reason']}"
     if not report["ok"]:
         return
     if "components" not in report:
-        out("shape", f"{'x'.join(map(str, report['shape']))} {report['dtype']}")
+        yield "shape", f"{'x'.join(map(str, report['shape']))} {report['dtype']}"
     for key, text in report.get("components", {}).items():
-        sys.stdout.write(escape_line(f"{key}  {text}") + "\n")
+        yield f"{key}  {text}"
     for name, split in report["splits"].items():
         counts = [f"{each} {n}" for each, n in (split.get("class_counts") or {}).items()]
         if len(counts) > _MAX_CLASSES:
@@ -107,15 +83,15 @@ def _print(report: Dict[str, Any], with_hashes: bool) -> None:
         classes = f"; class: {', '.join(counts)}" if counts else ""
         values = f"; values {describe_range(split)}" if "min" in split else ""
         duplicates = f"; {split['duplicates']} duplicates"
-        out(name, f"{split['examples']} examples{classes}{values}{duplicates}")
+        yield name, f"{split['examples']} examples{classes}{values}{duplicates}"
         for key, values in split.get("ranges", {}).items():
-            out(name, f"{key} {describe_range(values)}")
+            yield name, f"{key} {describe_range(values)}"
     for name in ("test", "validation"):
-        out("shared", f"{report['in_train_and_' + name]} examples are in train and {name}")
+        yield "shared", f"{report['in_train_and_' + name]} examples are in train and {name}"
     for note in report["notes"]:
-        out("note", note)
+        yield "note", note
     for name, digest in report["sha256"].items() if with_hashes else ():
-        out("sha256", f"{digest}  {name}")
+        yield "sha256", f"{digest}  {name}"
 
 
 # --------------------------------------------------------------------------------------- show
@@ -123,27 +99,23 @@ def _print(report: Dict[str, Any], with_hashes: bool) -> None:
 
 @data.command(cls=ShortCommand)
 @click.argument("value", metavar="[DATA]", default="mnist5k")
-@click.option(
-    "-o",
-    "--out",
+@flag(
+    "-o --out",
+    "FILE.png",
+    "The sheet to write, which is overwritten; default: examples.png.",
     default="examples.png",
-    metavar="FILE.png",
-    help="The sheet to write, which is overwritten; default: examples.png.",
 )
-@click.option("--plugin", metavar="NAME", help="Show what 'run' does with this plugin by default.")
-@click.option("--examples", type=click.IntRange(1, 100), default=8, metavar="N", help="Rows.")
-@click.option(
+@flag("--plugin", "NAME", "Show what 'run' does with this plugin by default.")
+@flag("--examples", "N", "Rows.", click.IntRange(1, 100), default=8)
+@flag(
     "--versions",
-    type=click.IntRange(1, 100),
+    "N",
+    "Versions of each example with all changes.",
+    click.IntRange(1, 100),
     default=4,
-    metavar="N",
-    help="Versions of each example with all changes.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), default=1, metavar="N", help="As in run."
-)
-@json_option
-@verbose_option
+@flag("--seed", "N", "As in run.", click.IntRange(0, 2**31 - 1), default=1)
+@output_flags
 def show(
     value: str,
     out: str,
@@ -182,13 +154,10 @@ def show(
     with writing_output(out):
         save_sheet(path, images, captions, options, versions)
     strengths = dict(active_strengths(options))
-    if as_json:
-        facts = {"data": dataset.name, "examples": len(images), "strengths": strengths}
-        return print_json(dict(facts, sheet=out))
     changes = ", ".join(f"{name} {strength:g}" for name, strength in strengths.items())
-    sys.stdout.write(f"{len(images)} examples of {value}; changes: {changes or 'none'}\n")
-    sys.stdout.write(f"sheet    {out}\n")
-    return None
+    facts = {"data": dataset.name, "examples": len(images), "strengths": strengths, "sheet": out}
+    count = f"{len(images)} examples of {value}; changes: {changes or 'none'}"
+    print_result(as_json, facts, [count, f"sheet    {out}"])
 
 
 check.params.extend(data_flags("rehash"))

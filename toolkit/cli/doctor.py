@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from .. import config as configuration
-from ..cli_options import json_option, print_json, trust_option, verbose_option
-from ..display.escapes import escape_line
 from ..errors import ToolkitError
 from ..option_changes import allow_flags, find_changes
 from ..plugins import UntrustedCode
 from ..storage.run_folder import RunFolder, driver_of, open_run
+from .common import model_flags, print_result
 from .plugin_command import select_from_run
 from .plugin_options import resolve
 
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
-@trust_option
-@json_option
-@verbose_option
+@model_flags
 def doctor(run_folder: str, as_json: bool) -> int:
     """Diagnose a run: its state, what is wrong and what to do. Nothing is changed.
 
@@ -45,16 +41,10 @@ def doctor(run_folder: str, as_json: bool) -> int:
                 diagnosis.faults.append(fault_of_error("resume", error))
                 diagnosis.advice[:0] = [error.hint] if error.hint else []
     faults = [str(fault) for fault in diagnosis.faults]
-    if as_json:
-        print_json(dict(diagnosis._asdict(), faults=faults, run=str(folder)))
-        return 6 if faults else 0
-    for title, texts in (
-        ("state", [diagnosis.state]),
-        ("note", diagnosis.notes),
-        ("FAULT", faults),
-        ("do", diagnosis.advice),
-    ):
-        sys.stdout.writelines(f"{title:8}{escape_line(text)}\n" for text in texts)
+    lines = [("state", diagnosis.state), *(("note", text) for text in diagnosis.notes)]
+    lines += [("FAULT", text) for text in faults] + [("do", text) for text in diagnosis.advice]
+    facts = dict(diagnosis._asdict(), faults=faults, run=str(folder))
+    print_result(as_json, facts, lines, width=8)
     return 6 if faults else 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 import click
 
@@ -11,54 +11,41 @@ from .. import cli_options as shared
 from ..errors import UsageError
 from ..storage.checkpoint_feed import FeedSettings
 from ..storage.run_folder import open_run
-from .common import open_with_warnings, print_metrics, say, tta_option
+from .common import flag, model_flags, print_metrics, say, tta_option
 
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
 @shared.checkpoint_option
-@click.option(
+@flag(
     "--split",
-    metavar="train|validation|test",
-    help="Default: test (--follow: validation if there is one); all of --data without splits.",
+    "train|validation|test",
+    "Default: test (--follow: validation if there is one); all of --data without splits.",
 )
-@click.option(
-    "--data",
-    metavar="DATA",
-    help="Data to use instead; classes match by name.",
-)
+@flag("--data", "DATA", "Data to use instead; classes match by name.")
 @tta_option
-@click.option(
-    "--follow",
-    "follows",
-    is_flag=True,
-    help="Evaluate each checkpoint that another process commits, until the run ends, and add the "
+@flag(
+    "--follow follows",
+    None,
+    "Evaluate each checkpoint that another process commits, until the run ends, and add the "
     "metrics to RUN/evaluations.jsonl; no report is kept.",
 )
-@click.option(
-    "--every",
-    is_flag=True,
-    help="With --follow: leave out no checkpoint; else the newest each time.",
-)
-@click.option(
+@flag("--every", None, "With --follow: leave out no checkpoint; else the newest each time.")
+@flag(
     "--idle-secs",
-    type=shared.FloatRange(0, 1e6),
-    metavar="S",
-    help=f"With --follow: how long to wait for the run [default {FeedSettings().idle_secs:g}].",
+    "S",
+    f"With --follow: how long to wait for the run [default {FeedSettings().idle_secs:g}].",
+    shared.FloatRange(0, 1e6),
 )
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 def evaluate(
     run_folder: str,
     checkpoint: Optional[str],
-    split: Optional[str],
-    data: Optional[str],
-    tta: Optional[bool],
     follows: bool,
     every: bool,
     idle_secs: Optional[float],
     as_json: bool,
+    **subject: Any,
 ) -> int:
     """Evaluate a trained model on a split of the data.
 
@@ -66,7 +53,6 @@ def evaluate(
     With --follow, the exit code is that of the process that trains: 0 if the run finished or
     paused; 138 if it was killed.
     """
-    subject: Dict[str, Any] = {"split": split, "data": data, "tta": tta}
     if follows:
         if checkpoint is not None:
             raise UsageError("--follow has no single checkpoint.", hint="Omit --checkpoint.")
@@ -80,9 +66,10 @@ def evaluate(
         name = "--every" if every else "--idle-secs"
         raise UsageError(f"{name} has no effect without --follow.", hint="Add --follow.")
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
+    from ..api import open_trained
     from ..inference.evaluation import evaluate as evaluate_model
 
-    with open_with_warnings(run_folder, checkpoint) as model:
+    with open_trained(run_folder, checkpoint, shared.warn) as model:
         result = evaluate_model(model, **subject, log=say)
     if as_json:
         shared.print_json(result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Optional
 
 import click
@@ -11,6 +10,7 @@ from .. import cli_options as shared
 from ..display.waits import waiting
 from ..errors import UsageError
 from ..storage.run_folder import open_run
+from .common import model_flags, print_result
 
 OTHER_FORMATS = (".onnx", ".h5", ".hdf5", ".keras", ".pb", ".tflite")
 
@@ -19,9 +19,7 @@ OTHER_FORMATS = (".onnx", ".h5", ".hdf5", ".keras", ".pb", ".tflite")
 @click.argument("run_folder", metavar="RUN")
 @click.argument("folder", metavar="DIR")
 @shared.checkpoint_option
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: bool) -> None:
     """Write a trained model as a SavedModel in DIR, a new or empty folder.
 
@@ -34,21 +32,20 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
         )
     path = shared.resolve_output(folder, is_folder=True)
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
+    from ..api import open_trained
     from ..inference.export import describe_input_hooks
     from ..inference.export import export as write
-    from .common import open_with_warnings
 
-    with waiting(f"Exporting {run_folder}"), open_with_warnings(run_folder, checkpoint) as model:
+    with waiting(f"Exporting {run_folder}"), open_trained(
+        run_folder, checkpoint, shared.warn
+    ) as model:
         result = dict(write(model.predictor, path, model.example_inputs), folder=folder)
         result["step"] = model.step
-    if as_json:
-        return shared.print_json(result)
-    with shared.optional_output():
-        sys.stdout.write(
-            f"{folder}  step {result['step']}, {result['signature']}: "
-            f"{', '.join(result['inputs'])} -> {', '.join(result['outputs'])}; largest "
-            f"difference {result['largest_difference']:.1g} on {result['checked_on']} examples\n"
-        )
-        if result["input_hooks"]:
-            sys.stdout.write(describe_input_hooks(result["input_hooks"]) + "\n")
-    return None
+    lines = [
+        f"{folder}  step {result['step']}, {result['signature']}: "
+        f"{', '.join(result['inputs'])} -> {', '.join(result['outputs'])}; largest "
+        f"difference {result['largest_difference']:.1g} on {result['checked_on']} examples"
+    ]
+    hooks = result["input_hooks"]
+    lines += describe_input_hooks(hooks).splitlines() if hooks else []
+    print_result(as_json, result, lines, is_optional=True)

@@ -13,6 +13,7 @@ from ..cli_options import verbose_option
 from ..cluster.layout import Command, Layout, has_flag
 from ..errors import UsageError
 from ..storage.run_folder import new_path
+from .common import flag
 from .plugin_command import PluginCommand, list_flags, name_plugin
 from .plugin_options import FieldOption, missing_plugin_error, resolve
 
@@ -26,36 +27,30 @@ DEFAULT_KILLS = 3
 @click.command(
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
 )
-@click.option(
+@flag(
     "--workers",
-    type=click.IntRange(1, 64),
+    "N",
+    "Processes that train, the chief included [default 2].",
+    click.IntRange(1, 64),
     default=2,
-    metavar="N",
-    help="Processes that train, the chief included [default 2].",
 )
-@click.option(
-    "--ps",
-    type=click.IntRange(0, 64),
-    default=0,
-    metavar="N",
-    help="Parameter servers [default 0].",
-)
-@click.option(
+@flag("--ps", "N", "Parameter servers [default 0].", click.IntRange(0, 64), default=0)
+@flag(
     "--restarts",
-    type=click.IntRange(0),
+    "N",
+    "Restart the processes so often after one of them has died [default 3].",
+    click.IntRange(0),
     default=3,
-    metavar="N",
-    help="Restart the processes so often after one of them has died [default 3].",
 )
-@click.option(
+@flag(
     "--chaos",
+    "[N]",
+    f"Kill a random process N times, and restart [without N: {DEFAULT_KILLS}].",
+    click.IntRange(1),
     is_flag=False,
     flag_value=DEFAULT_KILLS,
-    type=click.IntRange(1),
-    metavar="[N]",
-    help=f"Kill a random process N times, and restart [without N: {DEFAULT_KILLS}].",
 )
-@click.option("--chaos-seed", default=0, metavar="N", help="Seed of these kills [default 0].")
+@flag("--chaos-seed", "N", "Seed of these kills [default 0].", default=0)
 @verbose_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] run|resume ...")
 def launch(
@@ -108,11 +103,11 @@ def _read_command(words: Sequence[str]) -> Command:
             f"'toolkit launch' starts 'run' and 'resume', not '{name}'.",
             hint=f"As in: {EXAMPLE}; to evaluate beside it: toolkit evaluate RUN --follow",
         )
-    for flag in TASK_FLAGS:
-        if has_flag(words, flag):
+    for own in TASK_FLAGS:
+        if has_flag(words, own):
             raise UsageError(
-                f"{flag} is in the command, but 'toolkit launch' sets the task of each process.",
-                hint=f"Omit {flag}, or start each process by hand with 'toolkit {name}'.",
+                f"{own} is in the command, but 'toolkit launch' sets the task of each process.",
+                hint=f"Omit {own}, or start each process by hand with 'toolkit {name}'.",
             )
     if has_flag(words, "--from"):
         raise UsageError(

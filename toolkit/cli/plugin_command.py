@@ -20,6 +20,7 @@ from ..options import environment, variable_name
 from ..plugins import Plugins, choose, is_name, trust_everything
 from ..storage.run_folder import RunFolder, open_run
 from ..storage.source_copies import naming_copies
+from .common import flag
 from .help import ShortCommand
 from .plugin_options import (
     NO_SELECTION,
@@ -101,8 +102,8 @@ def read_words(params: Sequence[click.Parameter], args: Sequence[str]) -> Words:
     parser = command.make_parser(context)
     for option in (param for param in params if isinstance(param, click.Option)):
         action = "append_const" if option.is_flag or option.count else "append"
-        for flag in [*option.opts, *option.secondary_opts]:
-            parser.add_option(option, [flag], _long_form(option), action, const=flag)
+        for form in [*option.opts, *option.secondary_opts]:
+            parser.add_option(option, [form], _long_form(option), action, const=form)
     values, rest, _ = parser.parse_args(list(args))
     return Words(values, rest)
 
@@ -112,24 +113,14 @@ def _long_form(option: click.Option) -> str:
 
 
 def selection_options(command: Command) -> Command:
-    """Add the flags that `select_named` reads: `--plugin`, `--with` and `--config`."""
-    for option in (  # the last one of the help first
-        click.option(
-            "--config", multiple=True, metavar="FILE", help="TOML or JSON file with options."
-        ),
-        click.option(
-            "--with",
-            "extensions",
-            multiple=True,
-            metavar="NAME",
-            help="Add an extension, in place of those of --config.",
-        ),
-        click.option(
-            "--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py."
-        ),
+    """Add `--plugin`, `--with` and `--config`, which `select_named` reads, and not the command."""
+    for facts in (  # the last one of the help first
+        ("--config", "FILE", "TOML or JSON file with options."),
+        ("--with extensions", "NAME", "Add an extension, in place of those of --config."),
     ):
-        command = option(command)
-    return command
+        command = flag(*facts, multiple=True, expose_value=False)(command)
+    text = "Model plugin: NAME, module:[attribute], ./file.py."
+    return flag("--plugin", "NAME", text, expose_value=False)(command)
 
 
 def select_named(words: Words) -> Selection:

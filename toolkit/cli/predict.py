@@ -14,7 +14,7 @@ from ..display.escapes import escape_line, table_cell
 from ..errors import DataError, UsageError
 from ..files import atomic_write, write_json
 from ..storage.run_folder import open_run
-from .common import open_with_warnings, say, tta_option
+from .common import flag, model_flags, say, tta_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,23 +26,11 @@ if TYPE_CHECKING:
 @click.argument("run_folder", metavar="RUN")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @shared.checkpoint_option
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Write to FILE, .json, .csv or .npz, which is overwritten.",
-)
-@click.option("--features", is_flag=True, help="Also print the model's features.")
-@click.option(
-    "--invert",
-    "is_inverted",
-    is_flag=True,
-    help="Swap light and dark, if the training images are the reverse.",
-)
+@flag("-o --output", "FILE", "Write to FILE, .json, .csv or .npz, which is overwritten.")
+@flag("--features", None, "Also print the model's features.")
+@flag("--invert is_inverted", None, "Swap light and dark, if the training images are the reverse.")
 @tta_option
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 def predict(
     run_folder: str,
     files: Sequence[str],
@@ -67,12 +55,13 @@ def predict(
         raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
     path = "" if output is None else shared.resolve_output(output)
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
+    from ..api import open_trained
     from ..inference.predict import best_classes, columns, expand_paths, read_examples
 
     files = expand_paths(files)
     if os.path.exists(path) and path in map(os.path.realpath, files):
         raise UsageError(f"{path} is a file to predict on.", hint="Name another output.")
-    with open_with_warnings(run_folder, checkpoint) as model:
+    with open_trained(run_folder, checkpoint, shared.warn) as model:
         model.set_tta(tta)
         examples = read_examples(model, files, is_inverted, lambda text: say(escape_line(text)))
         class_names = model.data.class_names

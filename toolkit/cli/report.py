@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 import click
 
 from .. import cli_options as shared
-from ..display.escapes import escape_line
 from ..display.waits import waiting
 from ..errors import ToolkitError, UsageError
 from ..storage.run_folder import RunFolder
+from .common import flag, output_flags, print_result
 
 if TYPE_CHECKING:
     from ..comparison.record import Found, RunRecord
@@ -20,19 +19,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run_folders", metavar="RUN...", nargs=-1, required=True)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="The page, an HTML file [default RUN/report.html].",
-)
-@shared.json_option
-@shared.verbose_option
-def report(
-    run_folders: Tuple[str, ...],
-    output: Optional[str],
-    as_json: bool,
-) -> int:
+@flag("-o --output", "FILE", "The page, an HTML file [default RUN/report.html].")
+@output_flags
+def report(run_folders: Sequence[str], output: Optional[str], as_json: bool) -> None:
     """Write one HTML file that shows how a run went: result, curves, pictures, events, options.
 
     It opens from disk in any browser and loads nothing. Several runs, or a folder with runs, give
@@ -57,13 +46,9 @@ def report(
         shared.warn("damaged runs are left out; a note on the page names them")
     with shared.writing_output(name), atomic_write(path) as file:
         file.write(page)
-    if as_json:
-        facts = [{"name": r.name, "status": r.status, "step": r.step} for r in records]
-        shared.print_json({"page": name, "bytes": len(page), "runs": facts})
-        return 0
-    with shared.optional_output():
-        sys.stdout.write(escape_line(f"page    {name} ({len(page):,} bytes)") + "\n")
-    return 0
+    shown = [{"name": r.name, "status": r.status, "step": r.step} for r in records]
+    facts, text = {"page": name, "bytes": len(page), "runs": shown}, f"{name} ({len(page):,} bytes)"
+    print_result(as_json, facts, [("page", text)], width=8, is_optional=True)
 
 
 def render_runs(runs: Sequence[Found]) -> Tuple[List[RunRecord], bytes, int]:

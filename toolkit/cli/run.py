@@ -22,6 +22,7 @@ from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
+from .common import flag, print_result
 from .plugin_command import PluginCommand, select_run, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
 
@@ -31,25 +32,11 @@ if TYPE_CHECKING:
 
 def train_flags(command: shared.Command) -> shared.Command:
     """Add the flags that `run` and `resume` share; `_read_order` takes their values."""
-    for option in (
-        shared.json_option,
-        shared.verbose_option,
-        click.option(
-            "--print-config",
-            is_flag=True,
-            help="Print each option with its value and origin; do not train.",
-        ),
-        click.option(
-            "--pause-at",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Save a checkpoint at step N and stop; 'toolkit resume' continues.",
-        ),
-        cluster_flags,
-        shared.trust_option,
-    ):
-        command = option(command)
-    return command
+    pause = "Save a checkpoint at step N and stop; 'toolkit resume' continues."
+    show = "Print each option with its value and origin; do not train."
+    command = flag("--print-config", None, show)(shared.verbose_option(shared.json_option(command)))
+    command = flag("--pause-at", "N", pause, click.IntRange(1))(command)
+    return shared.trust_option(cluster_flags(command))
 
 
 class Order(NamedTuple):
@@ -121,21 +108,13 @@ def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool
     },
 )
 @selection_options
-@click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
-@click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
-@click.option(
-    "--resume",
-    "is_resume",
-    is_flag=True,
-    help="Continue the run in --run-dir if there is one, else begin it.",
-)
+@flag("--run-dir", "DIR", "The run's folder [default runs/PLUGIN/TIME].")
+@flag("--force", None, "Rename a run folder that is not empty.")
+@flag("--resume is_resume", None, "Continue the run in --run-dir if there is one, else begin it.")
 @train_flags
 @click.pass_context
 def run(
     ctx: click.Context,
-    plugin: Optional[str],
-    extensions: Sequence[str],
-    config: Sequence[str],
     run_dir: Optional[str],
     force: bool,
     is_resume: bool,
@@ -196,20 +175,14 @@ def run(
 
 @click.command(cls=PluginCommand, select=select_run)
 @click.argument("run_folder", metavar="RUN")
-@click.option(
-    "--from",
-    "from_step",
-    type=click.IntRange(0),
-    metavar="STEP",
-    help="Branch off: continue from the checkpoint of this step in a new run.",
+@flag(
+    "--from from_step",
+    "STEP",
+    "Branch off: continue from the checkpoint of this step in a new run.",
+    click.IntRange(0),
 )
-@click.option("--run-dir", metavar="DIR", help="The folder of the branch [default RUN-from-STEP].")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="NAME",
-    help="Allow another value of this option; data: other contents.",
-)
+@flag("--run-dir", "DIR", "The folder of the branch [default RUN-from-STEP].")
+@flag("--allow", "NAME", "Allow another value of this option; data: other contents.", multiple=True)
 @train_flags
 @click.pass_context
 def resume(
@@ -426,17 +399,14 @@ def _print_config(order: Order) -> int:
         names = ", ".join(resolved.open_presets)
         notes.append(f"{names} is chosen when the data are opened, and what it sets")
     sys.stderr.writelines(f"note: {escape_line(note)}\n" for note in notes)
-    if order.as_json:
-        shared.print_json({n: {"value": value, "origin": o} for n, (value, o) in rows.items()})
-        return 0
 
     def rank(name: str) -> Tuple[bool, bool]:
         """What a person set comes first, what is at its default last."""
         origin = resolved.origins.get(name)
         return origin == NOT_SET, origin is not None and not origin.is_choice
 
-    width = max(map(len, rows))
-    for name in sorted(rows, key=rank):
-        text, origin = "none" if rows[name][0] is None else str(rows[name][0]), rows[name][1]
-        sys.stdout.write(escape_line(f"{name:{width}}  {text:24}  {origin}".rstrip()) + "\n")
+    texts = {n: "none" if value is None else str(value) for n, (value, _) in rows.items()}
+    lines = [(n, f"{texts[n]:24}  {rows[n][1]}".rstrip()) for n in sorted(rows, key=rank)]
+    facts = {name: {"value": value, "origin": origin} for name, (value, origin) in rows.items()}
+    print_result(order.as_json, facts, lines, width=max(map(len, rows)) + 2)
     return 0

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, List, Optional, Tuple
 
 import click
 
-from ..cli_options import json_option, print_json, verbose_option, warn
+from ..cli_options import print_json, warn
 from ..display.numbers import format_duration, format_number
 from ..display.table import format_table
 from ..display.waits import waiting
 from ..errors import UsageError
+from .common import flag, output_flags
 
 if TYPE_CHECKING:
     from ..comparison.listing import Row
@@ -28,29 +29,27 @@ UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of bette
 
 @click.command()
 @click.argument("folders", metavar="[DIR]...", nargs=-1)
-@click.option(
+@flag(
     "--sort",
+    "KEY",
+    "metric, step, time, created or name, or an option or a metric [default created].",
     default="created",
-    metavar="KEY",
-    help="metric, step, time, created or name, or an option or a metric [default created].",
 )
-@click.option("--reverse", is_flag=True, help="The other way round: worst, oldest or last first.")
-@click.option(
-    "--where",
-    "wheres",
+@flag("--reverse", None, "The other way round: worst, oldest or last first.")
+@flag(
+    "--where wheres",
+    "CONDITION",
+    "Only runs with, for example, 'learning_rate>0.01', plugin=NAME or 'data~mnist'.",
     multiple=True,
-    metavar="CONDITION",
-    help="Only runs with, for example, 'learning_rate>0.01', plugin=NAME or 'data~mnist'.",
 )
-@click.option("--metric", metavar="NAME", help="The metric to list and to sort by.")
-@click.option(
+@flag("--metric", "NAME", "The metric to list and to sort by.")
+@flag(
     "--columns",
-    metavar="NAME,...",
-    help=f"Columns: {', '.join((*COLUMNS, *MORE_COLUMNS))}, an option or a metric.",
+    "NAME,...",
+    f"Columns: {', '.join((*COLUMNS, *MORE_COLUMNS))}, an option or a metric.",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="The first N.")
-@json_option
-@verbose_option
+@flag("--limit", "N", "The first N.", click.IntRange(1))
+@output_flags
 def runs(
     folders: Tuple[str, ...],
     sort: str,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Optional
 
 import click
@@ -13,7 +12,7 @@ from ..errors import UsageError
 from ..inference.sample_options import sample_options_class
 from ..plugins import UntrustedCode
 from ..storage.run_folder import open_run
-from .common import open_with_warnings
+from .common import flag, model_flags, print_result
 from .plugin_command import PluginCommand, Words, find_run, select_from_run
 from .plugin_options import NO_SELECTION, Selection, class_flags
 
@@ -46,34 +45,28 @@ def _select(words: Words) -> Selection:
     is_short=False,
 )
 @click.argument("run_folder", metavar="RUN")
-@click.option(
-    "-n",
-    "--count",
-    type=click.IntRange(1, 1000000),  # six digits name so many files
-    metavar="N",
-    help="Number of samples; default: 64, with classes in rows of one class each.",
+@flag(
+    "-n --count",
+    "N",
+    "Number of samples; default: 64, with classes in rows of one class each.",
+    click.IntRange(1, 1000000),  # six digits name so many files
 )
-@click.option(
+@flag(
     "--seed",
-    type=click.IntRange(0, 2**32 - 1),
+    "S",
+    "Seed of the random numbers; the same seed gives the same samples. Default: 0.",
+    click.IntRange(0, 2**32 - 1),
     default=0,
-    metavar="S",
-    help="Seed of the random numbers; the same seed gives the same samples. Default: 0.",
 )
-@click.option(
-    "-o",
-    "--out",
-    "--output",  # as `toolkit predict` calls it
-    "out",
-    metavar="DIR|FILE",
-    help="A new or empty folder for PNGs, a .npz file for arrays, or a .png file for a grid of all;"
+@flag(
+    "-o --out --output out",  # `toolkit predict` calls it --output
+    "DIR|FILE",
+    "A new or empty folder for PNGs, a .npz file for arrays, or a .png file for a grid of all;"
     " a file is overwritten. Default: RUN/samples/seed-S-step-K.png.",
 )
-@click.option("--class", "class_", metavar="K", help="Only this class, by its name or number.")
+@flag("--class class_", "K", "Only this class, by its name or number.")
 @shared.checkpoint_option
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@model_flags
 def sample(
     run_folder: str,
     count: Optional[int],
@@ -88,12 +81,13 @@ def sample(
 
     The model's plugin may add settings: 'toolkit sample RUN --help' shows them.
     """
+    from ..api import open_trained
     from . import sample_files
 
     kind = sample_files.kind_of(out, count)
     path = None if out is None else shared.resolve_output(out, kind == sample_files.FOLDER)
     settings = {name: value for name, value in flags.items() if value is not None}
-    with open_with_warnings(run_folder, checkpoint) as model:
+    with open_trained(run_folder, checkpoint, shared.warn) as model:
         sampler = model.sampler()
         options = model.sample_settings(settings, are_flags=True)
         plan = sampler.plan(count, seed, class_, options, in_rows=kind == sample_files.GRID)
@@ -113,12 +107,8 @@ def sample(
             "step": model.step,
             "sha256": model.sha256,
         }
-    if as_json:
-        return shared.print_json({"run": run_folder, "out": out, **summary})
-    with shared.optional_output():
-        text = "{}  {count} {} of step {step}, seed {seed}\n"
-        sys.stdout.write(text.format(out, noun, **summary))
-    return None
+    text = "{}  {count} {} of step {step}, seed {seed}".format(out, noun, **summary)
+    print_result(as_json, {"run": run_folder, "out": out, **summary}, [text], is_optional=True)
 
 
 def file_name(plan: SamplePlan, count: Optional[int], step: int) -> str:

@@ -23,6 +23,7 @@ from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
+from .common import flag, model_flags, print_result
 from .plugin_command import PluginCommand, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
 
@@ -48,75 +49,60 @@ _OWN_FLAGS = (
         "dry_run": "check all, print the plan; train none",
     },
 )
-@click.option("--search-dir", metavar="DIR", help="The folder of the search.")
-@click.option(
+@flag("--search-dir", "DIR", "The folder of the search.")
+@flag(
     "--vary",
-    multiple=True,
-    metavar="NAME=VALUES",
-    help="An option that varies: 1e-4..1e-2:log, 0..0.5:step=0.1, 16..256 or a,b,c; "
+    "NAME=VALUES",
+    "An option that varies: 1e-4..1e-2:log, 0..0.5:step=0.1, 16..256 or a,b,c; "
     "A|B where values have commas.",
+    multiple=True,
 )
 @selection_options
-@click.option(
-    "--trials",
-    type=click.IntRange(1, 9999),
-    metavar="N",
-    help="Configurations [default 20; of a grid, all].",
-)
-@click.option(
+@flag("--trials", "N", "Configurations [default 20; of a grid, all].", click.IntRange(1, 9999))
+@flag(
     "--seeds",
-    type=click.IntRange(1, 100),
-    metavar="K",
-    help="Seeds with which each is trained, from --seed on [default 1]; without --vary, of one "
+    "K",
+    "Seeds with which each is trained, from --seed on [default 1]; without --vary, of one "
     "configuration.",
+    click.IntRange(1, 100),
 )
-@click.option(
+@flag(
     "--sampler",
-    type=click.Choice(["tpe", "random", "grid"]),
-    metavar="tpe|random|grid",
-    help="How configurations are chosen [default tpe; grid for at most 64 of lists].",
+    "tpe|random|grid",
+    "How configurations are chosen [default tpe; grid for at most 64 of lists].",
+    click.Choice(["tpe", "random", "grid"]),
 )
-@click.option(
+@flag(
     "--examples",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Budget: examples that each trial reads; else --steps, --epochs or a usual run.",
+    "N",
+    "Budget: examples that each trial reads; else --steps, --epochs or a usual run.",
+    click.IntRange(1),
 )
-@click.option(
-    "--halving",
-    type=click.IntRange(2, 100),
-    metavar="N",
-    help="Pause trials at rungs, and continue the best 1/N.",
-)
-@click.option(
+@flag("--halving", "N", "Pause trials at rungs, and continue the best 1/N.", click.IntRange(2, 100))
+@flag(
     "--metric",
-    metavar="[min:|max:]NAME",
-    help="Metric of the validation split that chooses [default --best-metric, else the first].",
+    "[min:|max:]NAME",
+    "Metric of the validation split that chooses [default --best-metric, else the first].",
 )
-@click.option("--study-seed", type=click.IntRange(0), metavar="N", help="Seed of the sampler.")
-@click.option(
+@flag("--study-seed", "N", "Seed of the sampler.", click.IntRange(0))
+@flag(
     "--workers",
-    type=click.IntRange(1, 256),
+    "N",
+    "Trials at a time on this machine [default 1].",
+    click.IntRange(1, 256),
     default=1,
-    metavar="N",
-    help="Trials at a time on this machine [default 1].",
 )
-@click.option("--dry-run", is_flag=True, help="Check all, print the plan; train none.")
-@shared.trust_option
-@shared.json_option
-@shared.verbose_option
+@flag("--dry-run", None, "Check all, print the plan; train none.")
+@model_flags
 @click.pass_context
 def search(
     ctx: click.Context,
     search_dir: Optional[str],
-    plugin: Optional[str],
-    extensions: Sequence[str],
-    config: Sequence[str],
     workers: int,
     dry_run: bool,
     as_json: bool,
     **flags: Any,
-) -> int:
+) -> None:
     """Train many configurations at equal budgets, and say which is best.
 
     Trials are runs in DIR/trials. All configurations that are known beforehand are checked first.
@@ -152,18 +138,14 @@ def search(
         definition = _plan(folder, stored, selection, plugins, own, resolved, workers)
     definition = _check(definition, stored, plugins, epochs)
     if not dry_run:
-        _train(definition, plugins, folder, workers, as_json)
-        return 0
+        return _train(definition, plugins, folder, workers, as_json)
     from ..search.sampler import count_trials
 
     counts = count_trials(definition)
-    if as_json:
-        shared.print_json({"study": definition.as_json(), "trials": sum(counts)})
-        return 0
     rungs = f"; {', '.join(map(str, counts))} train to the rungs" if definition.reduction else ""
-    plural = "s" * (counts[0] != 1)
-    sys.stdout.write(f"plan     {counts[0]} trial{plural}{rungs}; nothing was trained\n")
-    return 0
+    text = f"{counts[0]} trial{'s' * (counts[0] != 1)}{rungs}; nothing was trained"
+    facts = {"study": definition.as_json(), "trials": sum(counts)}
+    print_result(as_json, facts, [("plan", text)], width=9)
 
 
 def _reopen(
@@ -211,7 +193,6 @@ def _plan(
     workers: int,
 ) -> Definition:
     """Return the study that the whole command defines; see `_reopen`."""
-
     if not own["vary"] and own["seeds"] is None:
         raise UsageError(
             "No option varies.",

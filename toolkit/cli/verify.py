@@ -5,22 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import click
 
-from ..cli_options import (
-    json_option,
-    optional_output,
-    print_json,
-    trust_option,
-    verbose_option,
-    writing_output,
-)
-from ..display.escapes import escape_line
+from ..cli_options import print_json, writing_output
 from ..display.waits import waiting
+from .common import flag, model_flags, print_result, say
 
 if TYPE_CHECKING:
     from ..storage.run_folder import RunFolder
@@ -46,28 +38,18 @@ def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
-@click.option(
-    "--replay",
-    "steps",
-    metavar="FROM:TO",
+@flag(
+    "--replay steps",
+    "FROM:TO",
+    "Train these steps again and compare; ':' for those between the last two checkpoints.",
     callback=_parse_replay,
-    help="Train these steps again and compare; ':' for those between the last two checkpoints.",
 )
-@click.option(
-    "--chaos",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Train a copy that is killed N times, and compare.",
-)
-@click.option(
-    "--seed", default=0, metavar="N", help="Seed of the random moments of --chaos [default 0]."
-)
-@trust_option
-@json_option
-@verbose_option
+@flag("--chaos", "N", "Train a copy that is killed N times, and compare.", click.IntRange(1))
+@flag("--seed", "N", "Seed of the random moments of --chaos [default 0].", default=0)
+@model_flags
 def verify(
     run_folder: str, steps: Optional[Steps], chaos: Optional[int], seed: int, as_json: bool
-) -> int:
+) -> None:
     """Check the commit log of a run, every file that it lists, and what its seal covers: summary,
     metrics of the test, best checkpoint, hashes of data and plugins, reports.
 
@@ -83,22 +65,28 @@ def verify(
     with waiting("Checking the files of the run"):
         checks = run_checks(folder)
     facts: Dict[str, Any] = {"run": str(folder), "checks": []}
+
+    def show(name: str, text: str) -> None:
+        if not as_json:  # the exit code is the result
+            print_result(False, None, [(name, text)], width=12, is_optional=True)
+
     for check in checks:
         faults = [fault.message for fault in check.faults]
         facts["checks"].append({"name": check.name, "summary": check.summary, "faults": faults})
-        if not as_json:
-            _print_line(check.name, check.summary or "cannot be read")
-            for fault in faults:
-                _print_line("", "FAULT: " + fault)
+        show(check.name, check.summary or "cannot be read")
+        for fault in faults:
+            show("", "FAULT: " + fault)
     failure = None
     try:
         refuse_faults(folder, checks)
         if steps is not None:
             with _temporary_folder() as path:
-                facts["replay"] = _replay(folder, steps, os.path.join(path, "replay"), as_json)
+                facts["replay"], text = _replay(folder, os.path.join(path, "replay"), *steps)
+            show("replay", text)
         if chaos is not None:
             with _temporary_folder() as path:
-                facts["chaos"] = _chaos(folder, chaos, seed, os.path.join(path, "chaos"), as_json)
+                facts["chaos"], text = _chaos(folder, os.path.join(path, "chaos"), chaos, seed)
+            show("chaos", text)
     except CheckFailed as error:
         failure = error
         facts["fault"] = error.message
@@ -106,11 +94,9 @@ def verify(
         print_json(facts)
     if failure is not None:
         raise failure
-    if not as_json:
-        trained = [name for name in ("replay", "chaos") if name in facts]
-        more = ", and trained again it has the same bits" if trained else ""
-        _print_line("ok", f"everything is as the run committed it{more}")
-    return 0
+    is_repeated = steps is not None or chaos is not None
+    more = ", and trained again it has the same bits" if is_repeated else ""
+    show("ok", f"everything is as the run committed it{more}")
 
 
 @contextlib.contextmanager
@@ -123,18 +109,20 @@ def _temporary_folder() -> Iterator[str]:
         yield path
 
 
-def _replay(folder: RunFolder, steps: Steps, path: str, as_json: bool) -> Dict[str, Any]:
+def _replay(
+    folder: RunFolder, path: str, first: Optional[int], last: Optional[int]
+) -> Tuple[Dict[str, Any], str]:
+    """What came of training steps again, as JSON and as a line."""
     from ..audit.replay import find_segment, replay_segment
 
-    segment = find_segment(folder, *steps)
-    first = segment.start.step if segment.start else 0
+    segment = find_segment(folder, first, last)
+    start, end = segment.start.step if segment.start else 0, segment.end.step
     result = replay_segment(folder, segment, path)
-    if not as_json:
-        _print_line("replay", f"steps {first} to {segment.end.step}, {result}")
-    return {"from": first, "to": segment.end.step, "result": result}
+    return {"from": start, "to": end, "result": result}, f"steps {start} to {end}, {result}"
 
 
-def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -> Dict[str, Any]:
+def _chaos(folder: RunFolder, path: str, kills: int, seed: int) -> Tuple[Dict[str, Any], str]:
+    """What came of a copy that was killed, as JSON and as a line."""
     from ..audit.chaos import kill_copies
     from ..audit.replay import check_initial_weights, find_segment
     from ..errors import UsageError
@@ -145,16 +133,6 @@ def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -
         error.hint = "--chaos trains the whole run again, with the options of one session."
         raise
     check_initial_weights(folder, segment)
-    outcome = kill_copies(
-        folder, segment, path, kills, lambda text: sys.stderr.write(text + "\n"), seed
-    )
-    if not as_json:
-        moments = sorted(outcome["kills"].items())
-        counts = ", ".join(f"{count} {moment}" for moment, count in moments)
-        _print_line("chaos", "kills: {}; copies: {copies}; {result}".format(counts, **outcome))
-    return outcome
-
-
-def _print_line(name: str, text: str) -> None:
-    with optional_output():  # the exit code is the result
-        sys.stdout.write(f"{name:12}{escape_line(text)}\n")
+    outcome = kill_copies(folder, segment, path, kills, say, seed)
+    counts = ", ".join(f"{count} {moment}" for moment, count in sorted(outcome["kills"].items()))
+    return outcome, "kills: {}; copies: {copies}; {result}".format(counts, **outcome)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from typing import List, Optional, Sequence
 
 from .escapes import escape_line
@@ -44,8 +43,3 @@ def format_table(
     console = Console(file=stream, width=width or _UNLIMITED, color_system=None)
     console.print(table)
     return [line.rstrip() for line in stream.getvalue().splitlines()]
-
-
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write a table to stdout."""
-    sys.stdout.writelines(f"{line}\n" for line in format_table(header, rows))

@@ -10,7 +10,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..display.console import MAX_METRICS, Console
-from ..display.metrics_line import describe_level, describe_omissions, join_metrics
+from ..display.numbers import describe_level, describe_omissions, join_metrics
 from ..display.waits import waiting
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..storage.entries import FINISHED, TRAINED

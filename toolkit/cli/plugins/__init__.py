@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import click
 
-from ...cli_options import HelpGroup, json_option, print_json
-from ...display.table import print_table
+from ...cli_options import HelpGroup, json_option
+from ...display.table import format_table
+from ..common import print_result
 from .check import check
 from .new import new
 from .show import show
@@ -32,14 +33,14 @@ def list_(as_json: bool) -> None:
     from ...plugins import list_commands, list_plugins
 
     entries = list_plugins() + list_commands()
-    if as_json:
-        return print_json([dict(entry._asdict()) for entry in entries])
-    rows = []
-    for entry in entries:
-        state = entry.state + (": " + entry.reason if entry.reason else "")
-        rows.append((entry.name, entry.kind, entry.distribution, entry.version, state))
-    print_table(("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE"), rows)
-    return None
+    header = ("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE")
+    states = [each.state + (": " + each.reason if each.reason else "") for each in entries]
+    rows = [
+        (each.name, each.kind, each.distribution, each.version, state)
+        for each, state in zip(entries, states)
+    ]
+    facts = [dict(entry._asdict()) for entry in entries]
+    print_result(as_json, facts, format_table(header, rows))
 
 
 for command in (show, new, check):

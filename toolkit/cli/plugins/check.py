@@ -9,16 +9,15 @@ from typing import Any, Sequence
 
 import click
 
-from ...cli_options import json_option, optional_output, print_json, trust_option, verbose_option
+from ...cli_options import optional_output
 from ...errors import CheckFailed, UsageError
+from ..common import flag, model_flags, print_result
 from ..plugin_command import PluginCommand, Words
-from ..plugin_options import NO_SELECTION, Selection, load_selection, resolve
-from .show import TINY_MODEL, find_kind, split_references
+from ..plugin_options import NO_SELECTION, Selection, resolve
+from .show import find_kind, select_subject
 
 
 def _select(words: Words) -> Selection:
-    from ...plugins import choose
-
     name = words.argument()
     if not name or words.all("--help"):
         return NO_SELECTION
@@ -27,25 +26,19 @@ def _select(words: Words) -> Selection:
             f"'{name}' is a command, and contracts are what plugins keep.",
             hint=f"Whether it can be imported shows: toolkit {name} --help",
         )
-    for reference in (name, TINY_MODEL):
-        choose(reference)
-    model, extensions = split_references(name, words.all("--with"))
-    return load_selection(model, extensions, {}, [])
+    return select_subject(name, words)
 
 
 @click.command(cls=PluginCommand, select=_select)
 @click.argument("name")
-@click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
-@click.option("-k", "words", multiple=True, metavar="WORD", help="Only contracts named with it.")
-@click.option("-x", "--exitfirst", "is_short", is_flag=True, help="End at the first broken one.")
-@trust_option
-@json_option
-@verbose_option
+@flag("--with extensions", "NAME", "Add an extension.", multiple=True, expose_value=False)
+@flag("-k words", "WORD", "Only contracts named with it.", multiple=True)
+@flag("-x --exitfirst is_short", None, "End at the first broken one.")
+@model_flags
 @click.pass_context
 def check(
     ctx: click.Context,
     name: str,
-    extensions: Sequence[str],
     words: Sequence[str],
     is_short: bool,
     as_json: bool,
@@ -87,13 +80,11 @@ def check(
     counts = dict.fromkeys(("ok", "failed", "skipped"), 0)
     for result in results:
         counts[result.status] += 1
-    if as_json:
-        rows = [dict(result._asdict()) for result in results]
-        print_json({"name": name, "data": data, "counts": counts, "contracts": rows})
-    else:
-        text = ", ".join(f"{number} {status}" for status, number in counts.items())
-        with optional_output():
-            sys.stdout.write(f"{len(results)} contracts in {seconds:.0f} s, on {data}: {text}\n")
+    text = ", ".join(f"{number} {status}" for status, number in counts.items())
+    rows = [dict(result._asdict()) for result in results]
+    facts = {"name": name, "data": data, "counts": counts, "contracts": rows}
+    line = f"{len(results)} contracts in {seconds:.0f} s, on {data}: {text}"
+    print_result(as_json, facts, [line], is_optional=True)
     broken = [result.name for result in results if result.status == "failed"]
     if broken:
         raise CheckFailed(

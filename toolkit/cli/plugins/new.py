@@ -10,14 +10,14 @@ import re
 import secrets
 import shutil
 import string
-import sys
 from typing import Dict, Mapping, Optional
 
 import click
 
-from ...cli_options import json_option, print_json, resolve_output, writing_output
+from ...cli_options import json_option, resolve_output, writing_output
 from ...errors import UsageError
 from ...storage.folder import shell_argument
+from ..common import flag, print_result
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TEMPLATES = os.path.join(PACKAGE, "templates")
@@ -37,21 +37,21 @@ _NAME = re.compile("[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 
 @click.command()
 @click.argument("name")
-@click.option(
+@flag(
     "--kind",
-    type=click.Choice(["model", "extension", "command"]),
-    metavar="model|extension|command",
+    "model|extension|command",
+    "What to start: a model plugin (default), an extension, or a command.",
+    click.Choice(["model", "extension", "command"]),
     default="model",
-    help="What to start: a model plugin (default), an extension, or a command.",
 )
-@click.option(
-    "--from",
-    "sample",
-    type=click.Choice([DEFAULT, *SAMPLES]),
+@flag(
+    "--from sample",
+    f"[{'|'.join([DEFAULT, *SAMPLES])}]",
+    f"The model to start from [default {DEFAULT}].",
+    click.Choice([DEFAULT, *SAMPLES]),
     default=DEFAULT,
-    help=f"The model to start from [default {DEFAULT}].",
 )
-@click.option("--out", metavar="DIR", help="The folder to write; default: NAME.")
+@flag("--out", "DIR", "The folder to write; default: NAME.")
 @json_option
 def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) -> None:
     """Write the folder of a new plugin, which works as it is.
@@ -77,18 +77,15 @@ def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) ->
             os.rename(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    if as_json:
-        return print_json({"folder": folder, "name": name, "kind": kind, "files": sorted(files)})
     use = {"model": f"run --plugin {name}", "extension": f"run --plugin NAME --with {name}"}
-    for label, text in (
+    lines = [
         ("wrote", f"{folder} ({len(files)} files; README.md explains each)"),
         ("next", f"pip install -e {shell_argument(folder)}"),
         ("", f"toolkit {use.get(kind, f'{name} --help')}"),
-        ("", "" if kind == "command" else f"toolkit plugins check {name}"),
-    ):
-        if text:
-            sys.stdout.write(f"{label:8}{text}\n")
-    return None
+    ]
+    lines += [("", f"toolkit plugins check {name}")] if kind != "command" else []
+    facts = {"folder": folder, "name": name, "kind": kind, "files": sorted(files)}
+    print_result(as_json, facts, lines, width=8)
 
 
 def render(name: str, kind: str, sample: str = DEFAULT) -> Dict[str, str]:

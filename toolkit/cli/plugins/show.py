@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List
 
 import click
 
-from ...cli_options import json_option, print_json, trust_option, verbose_option
-from ...display.table import print_table
+from ...display.table import format_table
 from ...errors import ToolkitError
 from ...plugins import (
     HOOKS,
@@ -22,6 +20,7 @@ from ...plugins import (
     load,
     place_of,
 )
+from ..common import flag, model_flags, print_result
 from ..plugin_command import PluginCommand, Words, select_named
 from ..plugin_options import (
     NO_SELECTION,
@@ -45,27 +44,25 @@ def find_kind(name: str) -> str:
         return "model"  # whose loading reports what is wrong
 
 
-def split_references(name: str, others: Sequence[str]) -> Tuple[str, List[str]]:
-    """Return the references of the model plugin and of the extensions that are checked."""
-    if find_kind(name) == "extension":
-        return TINY_MODEL, [name, *others]
-    return name, list(others)
-
-
-def _select(words: Words) -> Selection:
-    """Load the plugin and its extensions for --summary."""
-    name = words.argument()
-    if not name or not words.all("--summary") or words.all("--help"):
-        return NO_SELECTION
-    if find_kind(name) == "command":
-        return NO_SELECTION
+def select_subject(name: str, words: Words) -> Selection:
+    """Load a plugin, an extension with a small model, and what --with and --config name."""
     for reference in (name, TINY_MODEL):
         choose(reference)
     named = select_named(words._replace(values={**words.values, "--plugin": [""]}))
-    references = split_references(name, named.extensions)
     files = [] if words.all("--with") else words.all("--config")
     origins = dict.fromkeys(named.extensions, files[-1]) if files else {}
-    return load_selection(*references, origins, named.layers)
+    model, extensions = name, named.extensions
+    if find_kind(name) == "extension":
+        model, extensions = TINY_MODEL, [name, *extensions]
+    return load_selection(model, extensions, origins, named.layers)
+
+
+def _select(words: Words) -> Selection:
+    name = words.argument()
+    is_built = name and words.all("--summary") and not words.all("--help")
+    if not is_built or find_kind(name) == "command":
+        return NO_SELECTION
+    return select_subject(name, words)
 
 
 @click.command(
@@ -74,26 +71,16 @@ def _select(words: Words) -> Selection:
     plugin_flags=lambda plugins: option_flags(plugins) if plugins else [],
 )
 @click.argument("name")
-@click.option(
+@flag(
     "--summary",
-    is_flag=True,
-    help="Build the model, and list its variables; takes the flags of 'toolkit run', too.",
+    None,
+    "Build the model, and list its variables; takes the flags of 'toolkit run', too.",
 )
-@click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
-@click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
-@trust_option
-@json_option
-@verbose_option
+@flag("--with extensions", "NAME", "Add an extension.", multiple=True, expose_value=False)
+@flag("--config", "FILE", "TOML or JSON file with options.", multiple=True, expose_value=False)
+@model_flags
 @click.pass_context
-def show(
-    ctx: click.Context,
-    name: str,
-    summary: bool,
-    extensions: Sequence[str],
-    config: Sequence[str],
-    as_json: bool,
-    **flags: Any,
-) -> int:
+def show(ctx: click.Context, name: str, summary: bool, as_json: bool, **flags: Any) -> None:
     """Show the file, hooks and options of a plugin; with --summary its model instead.
 
     NAME is a plugin as for --plugin or --with of 'toolkit run', or a command. --summary builds the
@@ -106,11 +93,7 @@ def show(
         resolved = resolve(ctx.obj, flags, use_environment=False)
         # The variables in the order in which the model creates them, and its sizes.
         facts.update(summarize_model(ctx.obj.plugins, resolved))
-    if as_json:
-        print_json(facts)
-    else:
-        _print_facts(facts)
-    return 0
+    print_result(as_json, facts, _describe_facts(facts))
 
 
 def _describe(name: str) -> Dict[str, Any]:
@@ -143,46 +126,45 @@ def _describe(name: str) -> Dict[str, Any]:
 # ------------------------------------------------------------------------------------------- print
 
 
-def _print_facts(facts: Dict[str, Any]) -> None:
+def _describe_facts(facts: Dict[str, Any]) -> Iterator[str]:
+    """The lines of `_describe`, with a model those of `summarize_model` in place of the options."""
     for key in ("name", "kind", "distribution", "version", "file"):
         if facts[key]:
-            sys.stdout.write(f"{key:13}{facts[key]}\n")
+            yield f"{key:13}{facts[key]}"
     if "variables" in facts:
-        sys.stdout.write("\n")
-        _print_variables(facts["variables"], facts["scopes"], facts["model"])
+        yield from _describe_model(facts["variables"], facts["scopes"], facts["model"])
         return
     if facts["hooks"]:
-        sys.stdout.write(f"{'hooks':13}{', '.join(facts['hooks'])}\n\n")
         places = facts["implementations"]
         rows = [(each["hook"], "wraps" if each["wraps"] else "", each["place"]) for each in places]
-        print_table(("HOOK", "", "PLACE"), rows)
+        yield f"{'hooks':13}{', '.join(facts['hooks'])}"
+        yield from ["", *format_table(("HOOK", "", "PLACE"), rows)]
     if facts["options"]:
-        sys.stdout.write("\n")
         keys = ("name", "type", "default", "limits", "unit", "help")
         table = [
             ["none" if f[key] is None else str(f[key]) for key in keys] for f in facts["options"]
         ]
-        print_table(("OPTION", "TYPE", "DEFAULT", "LIMITS", "UNIT", ""), table)
+        header = ("OPTION", "TYPE", "DEFAULT", "LIMITS", "UNIT", "")
+        yield from ["", *format_table(header, table)]
 
 
-def _print_variables(
+def _describe_model(
     variables: List[Dict[str, Any]], scopes: Dict[str, Dict[str, int]], model: Dict[str, int]
-) -> None:
-    """Print the variables, the size of each scope, and the size of the model."""
+) -> Iterator[str]:
+    """The variables, the size of each scope, and the size of the model."""
     rows = []
     for each in variables:
         shape = "x".join(map(str, each["shape"])) or "scalar"
         note = "" if each["is_trained"] else "not trained"
         rows.append((each["name"], shape, f"{each['numbers']:,}", each["dtype"], note))
-    print_table(("VARIABLE", "SHAPE", "PARAMETERS", "TYPE", ""), rows)
-    sys.stdout.write("\n")
+    yield from ["", *format_table(("VARIABLE", "SHAPE", "PARAMETERS", "TYPE", ""), rows)]
     keys = ("parameters", "trainable", "variables")
     sizes = [(name, *(f"{counts[key]:,}" for key in keys)) for name, counts in scopes.items()]
-    print_table(("SCOPE", "PARAMETERS", "TRAINED", "VARIABLES"), sizes)
+    yield from ["", *format_table(("SCOPE", "PARAMETERS", "TRAINED", "VARIABLES"), sizes), ""]
     total, trained = model["parameters"], model["trainable"]
     size = sum(each["bytes"] for each in variables)
     plural = "s" * (model["variables"] != 1)
-    sys.stdout.write(
-        f"\n{total:,} parameters in {model['variables']:,} variable{plural}: {trained:,} are "
-        f"trained, {total - trained:,} are not; {size:,} bytes\n"
+    yield (
+        f"{total:,} parameters in {model['variables']:,} variable{plural}: {trained:,} are "
+        f"trained, {total - trained:,} are not; {size:,} bytes"
     )
