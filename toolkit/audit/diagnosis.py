@@ -19,7 +19,7 @@ from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
 from ..training.initial_weights import check_model, open_initial_weights, read_parents
 from ..training.setup import training_reader, training_run
-from .checks import Fault, fault_of_error, run_checks
+from .checks import Fault, fault_of_error, join_steps, run_checks
 
 Value = TypeVar("Value")
 
@@ -93,7 +93,7 @@ def _describe_progress(folder: RunFolder) -> List[str]:
     if not checkpoints:
         return [f"No step{of_total} is committed yet."]
     last = checkpoints[-1].step
-    steps = ", ".join(str(checkpoint.step) for checkpoint in checkpoints)
+    steps = join_steps(checkpoint.step for checkpoint in checkpoints)
     notes = [f"The last committed step is {last}{of_total}; there are checkpoints of {steps}."]
     recorded = [record.get("step") for record in folder.metrics.read()]
     latest = max([step for step in recorded if isinstance(step, int)], default=0)
