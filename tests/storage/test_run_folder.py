@@ -359,8 +359,7 @@ def test_a_crash_at_any_point_of_a_commit_leaves_an_intact_checkpoint(
     other.lock()
     start = other.checkpoints.newest()
     assert start.step == newest
-    assert other.checkpoints.begin_session(start) == []
-    assert other.metrics.cut_back(start) == ""
+    assert other.checkpoints.begin_session(start, pytest.fail) == []
     steps_after = {6: [2, 4, 6], 8: [6, 8]}[newest]
     assert steps(other) == steps_after
     assert {n.split(".")[1] for n in files(other)} == {f"ckpt-{step}" for step in steps_after}
@@ -412,7 +411,9 @@ def test_files_of_an_interrupted_save_are_removed_without_a_report_and_others_st
 def test_what_is_damaged_or_not_listed_is_quarantined_and_named(committed, harm, quarantined, left):
     harm(committed)
     other = reopen(committed)
-    names = other.checkpoints.begin_session(other.checkpoints.newest())
+    warnings = []
+    names = other.checkpoints.begin_session(other.checkpoints.newest(), warnings.append)
+    assert [each.split(": ")[1] for each in warnings] == [", ".join(names)]
     assert names == ["model.ckpt-" + name for name in quarantined] == files(other, "damaged")
     assert steps(committed) == left
 

@@ -82,12 +82,11 @@ def kill_copies(
 
 def _describe_kill(copy: RunFolder) -> Tuple[str, int]:
     """What a kill hit, from the files that it left, and the last committed step."""
-    checkpoints = copy.checkpoints.list()
-    entries = copy.commits.entries()
-    step = checkpoints[-1].step if checkpoints else 0
-    if not any(entry.is_session for entry in entries):
+    steps = [checkpoint.step for checkpoint in copy.checkpoints.list()]
+    step = steps[-1] if steps else 0
+    if not copy.commits.sessions():
         return "before the first step", 0
-    if copy.checkpoints.leftovers(checkpoint.step for checkpoint in checkpoints):
+    if copy.checkpoints.leftovers(steps):
         return "during a save", step
-    is_new_session = entries[-1].is_session
+    is_new_session = copy.commits.entries()[-1].is_session
     return "before a step was saved" if is_new_session else "between two saves", step

@@ -6,7 +6,6 @@ import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
 from ..compat import tf
-from ..data.examples import Dataset
 from ..data.same_data import LIST_FILE, check_same_classes, check_same_data
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
@@ -20,7 +19,7 @@ from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
 from ..training.initial_weights import check_model, open_initial_weights, read_parents
 from ..training.setup import training_reader, training_run
-from .checks import Fault, fault_of_error, run_checks
+from .checks import Fault, fault_of_error, join_steps, run_checks
 
 Value = TypeVar("Value")
 
@@ -94,7 +93,7 @@ def _describe_progress(folder: RunFolder) -> List[str]:
     if not checkpoints:
         return [f"No step{of_total} is committed yet."]
     last = checkpoints[-1].step
-    steps = ", ".join(str(checkpoint.step) for checkpoint in checkpoints)
+    steps = join_steps(checkpoint.step for checkpoint in checkpoints)
     notes = [f"The last committed step is {last}{of_total}; there are checkpoints of {steps}."]
     recorded = [record.get("step") for record in folder.metrics.read()]
     latest = max([step for step in recorded if isinstance(step, int)], default=0)
@@ -202,7 +201,15 @@ def diagnose_model(
     elif cluster and cluster.get("mode") == "replicated":
         count = describe_cluster(cluster)
         diagnosis.notes.append(f"The run was trained by {count}; a resume is exact with as many.")
-    _compare_data(diagnosis, folder, run_data.dataset)
+    record, dataset = (_try(folder.state) or {}).get("data"), run_data.dataset
+    if isinstance(record, dict):
+        try:
+            check_same_classes(record, dataset)
+            check_same_data(record, dataset, folder.file(LIST_FILE))
+        except DataError as error:  # a resume refuses it
+            diagnosis.faults.append(Fault("data", "it differs from the data of the run"))
+            diagnosis.notes.append(error.message)
+            diagnosis.advice.insert(0, "Restore the files, or continue with these: --allow data")
     start = _try(folder.checkpoints.newest)
     if start is not None:
         try:
@@ -226,20 +233,6 @@ def diagnose_weights(diagnosis: Diagnosis, folder: RunFolder, options: CoreOptio
             open_initial_weights(options.init_from, options.map, recorded, warn)
     except ToolkitError as error:
         diagnosis.add_error("weights", error)
-
-
-def _compare_data(diagnosis: Diagnosis, folder: RunFolder, dataset: Dataset) -> None:
-    """Add whether the data differs from that in the manifest, which a resume refuses."""
-    record = (_try(folder.state) or {}).get("data")
-    if not isinstance(record, dict):
-        return
-    try:
-        check_same_classes(record, dataset)
-        check_same_data(record, dataset, folder.file(LIST_FILE))
-    except DataError as error:
-        diagnosis.faults.append(Fault("data", "it differs from the data of the run"))
-        diagnosis.notes.append(error.message)
-        diagnosis.advice.insert(0, "Restore the files, or continue with these: --allow data")
 
 
 def _try(read: Callable[[], Optional[Value]]) -> Optional[Value]:

@@ -104,8 +104,6 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
             for name, old, new in find_changed_options(before, after, *_OTHERWISE_COMPARED)
             if name not in without_effect and name in real
         ]
-        if before.get("compiled") != after.get("compiled"):
-            changes.append("only one of the two compiled its steps")
         if changes:
             raise UsageError(
                 f"The run was resumed with changes at step {after['from']}: {'; '.join(changes)}.",
@@ -204,7 +202,7 @@ def _train_in_processes(
     words = ["resume", target.path, "--pause-at", str(step)]
     code = train(words, target.path, count, last_words)
     target.commits.invalidate_cache()
-    sessions = [entry.values for entry in target.commits.entries() if entry.is_session]
+    sessions = target.commits.sessions()
     if sessions and sessions[-1].get("options"):  # else it ended before its first step
         changes = find_session_changes(segment.session, sessions[-1])
         _refuse_differences(segment, changes)

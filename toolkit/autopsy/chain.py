@@ -18,12 +18,9 @@ class Inspection:
     """The tensors of a step that were computed, by their names. In a loop there are several values
     of a tensor; the first that is not finite counts.
 
-    Args:
-        dump: name of each tensor and a function that reads its value, in the order of time.
-
-    Attributes:
-        finite: the names of those that are finite.
-        masks: bool masks of the values that are not finite, of the others.
+    `dump` has the name of each tensor and a function that reads its value, in the order of time.
+    `finite` are the names of those that are finite; `masks` are bool masks of the values that are
+    not, of the others.
     """
 
     def __init__(self, dump: Iterable[Tuple[str, Callable[[], np.ndarray]]]):
@@ -53,9 +50,7 @@ class Inspection:
         ]
 
     def is_cause(self, tensor: tf.Tensor, other: tf.Tensor) -> bool:
-        """Whether a tensor can be non-finite because an input of its op is."""
-        if other.name not in self.masks:
-            return False
+        """Whether a tensor can be non-finite because another one is, both of them with masks."""
         in_one_loop = len(self._readers[tensor.name]) == len(self._readers[other.name])
         return not in_one_loop or self._turns[other.name] <= self._turns[tensor.name]
 

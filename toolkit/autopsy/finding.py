@@ -115,7 +115,20 @@ class Finding(NamedTuple):
 
     def lines(self) -> List[str]:
         """Sentences for the console."""
-        lines = [f"Step {self.step} was repeated; {self._first_line()}"]
+        first = (
+            f"the first non-finite tensor is '{self.tensor.name}' (op {self.op_type}): "
+            f"{self.tensor}."
+        )
+        if self.kind == "features":
+            first = (
+                f"the features of {self.batch.describe(self.rows)} are not finite: the batch is "
+                f"{self.tensor}."
+            )
+        elif self.kind == "variable":
+            update = f"the update '{self.update.name}'" if self.update.name else "the update"
+            first = f"the variable '{self.op}' was already non-finite before {update}: "
+            first += f"{self.tensor}."
+        lines = [f"Step {self.step} was repeated; {first}"]
         if self.kind == "op":
             line = self.source_line
             place = "by the toolkit itself" if line is None else f"at {line}"
@@ -149,22 +162,6 @@ class Finding(NamedTuple):
         return (
             f"try a lower {rate}, or --on-nonfinite skip; else mend {line.file}:{line.line} where "
             "its values can be wrong"
-        )
-
-    def _first_line(self) -> str:
-        if self.kind == "features":
-            return (
-                f"the features of {self.batch.describe(self.rows)} are not finite: the batch is "
-                f"{self.tensor}."
-            )
-        if self.kind == "variable":
-            update = f"the update '{self.update.name}'" if self.update.name else "the update"
-            return (
-                f"the variable '{self.op}' was already non-finite before {update}: {self.tensor}."
-            )
-        return (
-            f"the first non-finite tensor is '{self.tensor.name}' (op {self.op_type}): "
-            f"{self.tensor}."
         )
 
     def as_json(self) -> Dict[str, Any]:

@@ -27,10 +27,9 @@ from .. import hookspecs
 from ..errors import ToolkitError, UsageError
 from ..hookspecs import MODEL_HOOKS, PROJECT
 from .failures import TRACEBACK_HINT, describe_failure, explain_with_arguments, is_own_file
-from .hook_call import Check, HookCall, HookFunction, Problem
+from .hook_call import Check, HookCall, HookFunction, Problem, describe_value
 from .loader import load
 from .plugin import HOOKS, Plugin, implementations
-from .values import describe_value
 
 if TYPE_CHECKING:
     from ..options import Options
@@ -46,8 +45,13 @@ class Plugins:
     def __init__(self, model: Plugin, extensions: Iterable[Plugin] = ()):
         self.model = model
         self.extensions = list(extensions)
+        # The extensions that the model plugin names, but for those that a user names.
         self.defaults: List[Plugin] = []
-        self._load_defaults()
+        hook, named = "default_extensions", {plugin.name for plugin in self.extensions}
+        functions = [each.function for each in implementations(model) if each.hook == hook]
+        answers = [self.call_plugin_code(f"hook '{hook}'", function) for function in functions]
+        references = [reference for answer in answers for reference in answer or ()]
+        self.defaults = [load(each, "extension") for each in references if each not in named]
         manager: Any = pluggy.PluginManager(PROJECT)
         manager.add_hookspecs(hookspecs)
         for number, plugin in enumerate(self.all):
@@ -57,13 +61,13 @@ class Plugins:
                 if earlier.object is plugin.object:
                     text = f"'{earlier.name}' and '{plugin.name}' are the same plugin."
                     raise UsageError(text)
-            functions, marks = types.ModuleType(plugin.name), {}  # not all that `dir` lists of it
+            namespace, marks = types.ModuleType(plugin.name), {}  # not all that `dir` lists of it
             for each in implementations(plugin):
-                setattr(functions, each.attribute, each.function)
+                setattr(namespace, each.attribute, each.function)
                 marks[each.attribute] = each.marks
             manager.parse_hookimpl_opts = lambda _, name, marks=marks: marks.get(name)
             try:
-                manager.register(functions, plugin.name)
+                manager.register(namespace, plugin.name)
             except (ValueError, pluggy.PluginValidationError) as error:
                 raise UsageError(f"Plugin '{plugin.name}' cannot be registered: {error}.") from None
         manager.check_pending()
@@ -106,15 +110,9 @@ class Plugins:
         return bool(self.hook_functions(hook))
 
     def call_hook(self, hook: str, check: Optional[Check] = None, **arguments: Any) -> Any:
-        """Call a hook.
-
-        Args:
-            hook: its name.
-            check: of each value that a plugin's function or wrapper returns; None for no check.
-            arguments: all of the hook's, by name.
-
-        Returns:
-            The value that the hook returned; for hooks that every plugin may answer, a list.
+        """Call a hook with all of its arguments by name, and `check` each value that a plugin's
+        function or wrapper returns. Returns the value of the hook; for hooks that every plugin may
+        answer, a list.
 
         Raises:
             ToolkitError: a plugin's code failed, or returned a wrong value, or a model hook
@@ -125,15 +123,11 @@ class Plugins:
     def call_each(
         self, hook: str, check: Optional[Check] = None, **arguments: Any
     ) -> List[Tuple[HookFunction, Any]]:
-        """Call a hook that every plugin may answer.
+        """Call a hook that every plugin may answer. For errors, see `call_hook`.
 
-        Returns:
-            The values, each behind the function that returned it, in the order of the calls: the
-            last extension first, the model plugin last. Values of None are left out. A value that a
-            wrapper put in the place of another is the wrapper's.
-
-        Raises:
-            ToolkitError: as in `call_hook`.
+        Returns the values, each behind the function that returned it, in the order of the calls:
+        the last extension first, the model plugin last. Values of None are left out. A value that a
+        wrapper put in the place of another is the wrapper's.
         """
         functions = self.hook_functions(hook)
         values, call = self._call(functions, hook, check, arguments)
@@ -141,12 +135,9 @@ class Plugins:
         return [(owners.get(id(value), functions[0]), value) for value in values]
 
     def augment(self, features: Any, labels: Any, run: Any) -> Tuple[Any, Any]:
-        """Call the hook `augment`: each plugin changes what the one before returned.
-
-        The model plugin is first, then the extensions in the order in which the user named them.
-
-        Raises:
-            ToolkitError: a plugin's code failed, or returned no pair.
+        """Call the hook `augment`: each plugin changes what the one before returned, the model
+        plugin first, then the extensions in the order in which the user named them. Raises
+        ToolkitError if a plugin's code failed, or returned no pair.
         """
         functions = [each for each in self.hook_functions("augment") if not each.is_wrapper]
         for function in reversed(functions):
@@ -159,11 +150,8 @@ class Plugins:
         return features, labels
 
     def describe_order(self) -> str:
-        """The order of the plugins in each hook that one of them wraps, the outermost first.
-
-        Returns:
-            For example "loss: smoothing > ema > linear; augment: noise, then mixup"; "" if nothing
-            is wrapped or augmented.
+        """The order of the plugins in each hook that one of them wraps, the outermost first, such
+        as "loss: smoothing > ema > linear; augment: noise, then mixup"; "" if there is none.
         """
         texts = []
         for hook in MODEL_HOOKS:
@@ -178,14 +166,8 @@ class Plugins:
     def call_plugin_code(
         self, description: str, function: Callable, *arguments: Any, **named: Any
     ) -> Any:
-        """Call a function that belongs to a plugin.
-
-        Args:
-            description: what the function is, for the message: "hook 'build'".
-            function: called with `arguments` and `named`.
-
-        Raises:
-            ToolkitError: in place of any other exception, also of `sys.exit`.
+        """Call a function that belongs to a plugin, "hook 'build'" for example in the message.
+        Raises ToolkitError in place of any other exception, also of `sys.exit`.
         """
         try:
             return function(*arguments, **named)
@@ -227,13 +209,9 @@ class Plugins:
         return f" (hook '{hook}' of plugin '{functions[0].plugin.name}', {functions[0].place})"
 
     def find_place(self, frames: Iterable[Any]) -> Tuple[Plugin, str]:
-        """The plugin with the innermost line of plugins in a stack, and `file:line`.
-
-        Without such a line, it is the model plugin, and its file.
-
-        Args:
-            frames: the outermost first; objects with `filename` and `lineno`, or tuples that start
-                with both.
+        """The plugin with the innermost line of plugins in a stack, and `file:line`; without such a
+        line, the model plugin, and its file. The frames, the outermost first, are objects with
+        `filename` and `lineno`, or tuples that start with both.
         """
         for frame in reversed(list(frames)):
             is_tuple = isinstance(frame, tuple) and not hasattr(frame, "filename")
@@ -284,14 +262,6 @@ class Plugins:
         failure = describe_failure(error, plugin.file, place)
         text = f"Plugin '{plugin.name}' failed in its {description}: {failure.text}."
         return ToolkitError(text, hint=failure.hint)
-
-    def _load_defaults(self) -> None:
-        """Load the extensions that the model plugin names, but for those that a user names."""
-        hook, named = "default_extensions", {plugin.name for plugin in self.extensions}
-        functions = [each.function for each in implementations(self.model) if each.hook == hook]
-        answers = [self.call_plugin_code(f"hook '{hook}'", function) for function in functions]
-        references = [reference for answer in answers for reference in answer or ()]
-        self.defaults = [load(each, "extension") for each in references if each not in named]
 
     def _owner_of_file(self, file: str) -> Optional[Plugin]:
         """The plugin whose file it is, else the first in whose package or folder it is, or None."""

@@ -49,7 +49,11 @@ def _list_entries(*kinds: str) -> List[Entry]:
     """The entry points of these kinds, sorted by kind, name and distribution; one for each."""
     kind_of = {GROUPS[kind]: kind for kind in kinds}
     points: Dict[Tuple[str, str, str], Any] = {}
-    for distribution in _metadata().distributions():
+    try:
+        metadata: Any = importlib.import_module("importlib.metadata")
+    except ImportError:  # Python 3.7
+        metadata = importlib.import_module("importlib_metadata")
+    for distribution in metadata.distributions():
         for point in distribution.entry_points:
             if point.group in kind_of:
                 key = (kind_of[point.group], point.name, distribution.metadata["Name"])
@@ -70,12 +74,8 @@ def _list_entries(*kinds: str) -> List[Entry]:
 
 
 def find_unmet(requirements: Iterable[str], version: str = __version__) -> str:
-    """`needs toolkit>=9, this is 0.2.0`; "" if the version of the toolkit fits.
-
-    Args:
-        requirements: of a distribution, as in its metadata. One with a marker, such as an extra, is
-            not looked at.
-        version: of the toolkit.
+    """`needs toolkit>=9, this is 0.2.0`; "" if the version of the toolkit fits the requirements of
+    a distribution, as in its metadata. One with a marker, such as an extra, is not looked at.
     """
     for text in filter(_OF_TOOLKIT.match, requirements):
         from packaging import requirements as reading  # only here: it takes a while
@@ -87,10 +87,3 @@ def find_unmet(requirements: Iterable[str], version: str = __version__) -> str:
         if requirement.marker is None and not requirement.specifier.contains(version, True):
             return f"needs toolkit{requirement.specifier}, this is {version}"
     return ""
-
-
-def _metadata() -> Any:
-    try:
-        return importlib.import_module("importlib.metadata")
-    except ImportError:  # Python 3.7
-        return importlib.import_module("importlib_metadata")

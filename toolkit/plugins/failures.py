@@ -73,25 +73,17 @@ _NOISE = re.compile(
 
 
 class Failure(NamedTuple):
-    """An exception for a message.
+    """An exception for a message."""
 
-    Attributes:
-        text: type, message and place in one line, without a full stop.
-        hint: the way out, one sentence.
-    """
-
-    text: str
-    hint: str
+    text: str  # type, message and place in one line, without a full stop
+    hint: str  # the way out, one sentence
 
 
 def describe_failure(error: BaseException, file: str = "", place: str = "") -> Failure:
-    """Describe an exception that a plugin raised.
+    """Describe an exception that a plugin raised, whose file is known.
 
-    Args:
-        error: the exception. The message of a SyntaxError already names file and line.
-        file: the plugin's file. The place is the last line of the plugin's code in the traceback;
-            without one, the last line outside of the toolkit.
-        place: `file:line` to name where no line of the plugin is in the traceback.
+    Its place is the last line of the plugin's code in the traceback; without one `place`, as
+    `file:line`, or else the last line outside of the toolkit. A SyntaxError already names it.
     """
     text = _NOISE.sub("", f"{type(error).__name__}: {str(error).strip()}".split("\n")[0])
     text = text.rstrip(". :")
@@ -115,22 +107,15 @@ def describe_failure(error: BaseException, file: str = "", place: str = "") -> F
 
 
 def own_frames(error: BaseException, file: str) -> List[traceback.FrameSummary]:
-    """The frames of an exception that are in a plugin's code, the innermost last.
-
-    Args:
-        file: the plugin's.
-    """
+    """The frames of an exception that are in the code of a plugin's file, the innermost last."""
     frames = traceback.extract_tb(error.__traceback__)
     return [frame for frame in frames if is_own_file(frame.filename, file)]
 
 
 def is_own_file(path: str, file: str) -> bool:
-    """Whether a path belongs to the code of a plugin.
-
-    Args:
-        path: of a Python file, maybe relative.
-        file: the plugin's: `__init__.py` stands for its package, another file for its folder with
-            the neighbours that it may import, or for itself where it is installed.
+    """Whether the path of a Python file, maybe relative, belongs to the code of a plugin's file:
+    `__init__.py` stands for its package, another file for its folder with the neighbours that it
+    may import, or for itself where it is installed.
     """
     if path.startswith("<"):  # code without a file: numpy's '<__array_function__ internals>'
         return False
@@ -147,12 +132,8 @@ def is_own_file(path: str, file: str) -> bool:
 def explain_with_arguments(
     error: BaseException, lines: Sequence[str], arguments: Mapping[str, Any]
 ) -> str:
-    """The way out, one sentence; "" where the arguments do not explain the exception.
-
-    Args:
-        error: that a hook raised.
-        lines: the plugin's lines of code in the traceback.
-        arguments: of the hook, by name.
+    """The way out, one sentence, where the arguments of a hook by name explain what it raised, in
+    these lines of the plugin's code; else "".
     """
     run, text = arguments.get("run"), str(error)
     cls = type(getattr(run, "options", None))

@@ -6,6 +6,7 @@ pass on other arguments than it was called with, and call what it wraps more tha
 
 from __future__ import annotations
 
+import inspect
 import os
 import traceback
 from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -14,21 +15,16 @@ from ..errors import ToolkitError, suggest
 from ..hookspecs import MODEL_HOOKS
 from .failures import own_frames
 from .plugin import Plugin, place_of
-from .values import describe_value
 
+MAX_LENGTH = 40  # of the text of a value
 REPEATABLE_HOOKS = ("call", "loss", "predict")  # a wrapper may call them several times
 
 
 class Problem(NamedTuple):
-    """What is wrong with a value that a hook returned.
+    """What is wrong with a value that a hook returned."""
 
-    Attributes:
-        text: completes "Hook 'x' of plugin 'y'": "returned None, expected a dict of tensors".
-        hint: the way out, one sentence.
-    """
-
-    text: str
-    hint: str
+    text: str  # completes "Hook 'x' of plugin 'y'": "returned None, expected a dict of tensors"
+    hint: str  # the way out, one sentence
 
 
 Check = Callable[[Any], Optional[Problem]]  # of a value that a hook returned
@@ -62,18 +58,14 @@ class HookFunction(NamedTuple):
 
 
 class HookCall:
-    """One call of a hook.
+    """One call of a hook, of which pluggy has the specification.
 
-    Args:
-        specification: pluggy's, of the hook.
-        check: of each value that a function or a wrapper returns, so that a wrong one is blamed on
-            whoever returned it; None for no check.
-
-    Attributes:
-        answers: the functions that returned a value, wrappers left out, each with its value.
+    `check` is made of each value that a function or a wrapper returns, so that a wrong one is
+    blamed on whoever returned it.
     """
 
     def __init__(self, specification: Any, check: Optional[Check] = None):
+        # The functions that returned a value, wrappers left out, each with its value.
         self.answers: List[Tuple[HookFunction, Any]] = []
         self._names = [name for name in specification.argnames if name != "run"]
         self._has_first_result = bool(specification.opts["firstresult"])
@@ -85,22 +77,27 @@ class HookCall:
         return self._failure[1] if self._failure[0] is error else None
 
     def run(self, functions: Sequence[HookFunction], arguments: Mapping[str, Any]) -> Any:
-        """Call the first function around all others if it is a wrapper, else all of them.
+        """Call the first function around all others if it is a wrapper, else all of them, with the
+        arguments of the hook by name. Functions are in pluggy's order of calls: the wrappers, the
+        outermost first, then the others.
 
-        Args:
-            functions: in pluggy's order of calls: the wrappers, the outermost first, then the
-                others.
-            arguments: all arguments of the hook by name.
-
-        Returns:
-            The first value that is not None; of a hook that every plugin may answer, a list of all.
-
-        Raises:
-            ToolkitError: a wrapper does not follow its rules, or a function raised this error.
-            Exception, SystemExit: of a function; see `find_culprit`.
+        Returns the first value that is not None; of a hook that every plugin may answer, a list of
+        all. Raises ToolkitError if a wrapper does not follow its rules, and what a function raises;
+        see `find_culprit`.
         """
         if not functions or not functions[0].is_wrapper:
-            return self._run_functions(functions, arguments)
+            self.answers = []
+            for function in functions:
+                value = self._blame(function, function.call, arguments)
+                if value is None and function.hook == "session_hooks":
+                    hint = "Return the list, or [] for none; is a 'return' missing?"
+                    text = "returned None, expected a list of session hooks"
+                    raise function.error(Problem(text, hint))
+                if value is not None:
+                    self.answers.append((function, self._checked(function, value)))
+                    if self._has_first_result:
+                        return value
+            return None if self._has_first_result else [value for _, value in self.answers]
         wrapper, hook = functions[0], functions[0].hook
         results: List[Any] = []
         generator = self._blame(wrapper, wrapper.call, arguments)
@@ -120,22 +117,6 @@ class HookCall:
             text = "A wrapper returns the result: 'result = yield', then 'return result'."
             raise wrapper.error(Problem("returned None", text))
         return self._checked(wrapper, value)
-
-    def _run_functions(
-        self, functions: Sequence[HookFunction], arguments: Mapping[str, Any]
-    ) -> Any:
-        self.answers = []
-        for function in functions:
-            value = self._blame(function, function.call, arguments)
-            if value is None and function.hook == "session_hooks":
-                hint = "Return the list, or [] for none; is a 'return' missing?"
-                text = "returned None, expected a list of session hooks"
-                raise function.error(Problem(text, hint))
-            if value is not None:
-                self.answers.append((function, self._checked(function, value)))
-                if self._has_first_result:
-                    return value
-        return None if self._has_first_result else [value for _, value in self.answers]
 
     def _checked(self, function: HookFunction, value: Any) -> Any:
         """The value that a function returned. Raises ToolkitError if it is a wrong one."""
@@ -195,3 +176,42 @@ def _add_place(error: ToolkitError, function: HookFunction) -> None:
         place = f"{os.path.abspath(frames[-1].filename)}:{frames[-1].lineno}"
         owner = f"hook '{function.hook}' of {function.plugin.noun} '{function.plugin.name}', "
         error.message = f"{error.message.rstrip('.')} ({owner}{place})."
+
+
+def describe_value(value: Any) -> str:
+    """What a hook returned, in few words with their article, without addresses, and without the
+    numbers of an array: `a list of 2`, `a tensor float32 [4]`, `1.0`.
+    """
+    if inspect.isclass(value):
+        return f"the class {value.__name__}"
+    if inspect.iscoroutine(value):
+        value.close()  # Python would warn that nobody waits for it
+        return "a coroutine"
+    if inspect.isgenerator(value):
+        return "a generator"
+    if isinstance(value, (tuple, list, dict, set)):
+        text = repr(value)
+        is_readable = len(text) <= MAX_LENGTH and "<" not in text and "\n" not in text
+        return text if is_readable else f"a {type(value).__name__} of {len(value)}"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return _describe_tensor(value)
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        text = repr(value)
+        return text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "..."
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _describe_tensor(value: Any) -> str:
+    """`a tensor float32 [4, 3]`; an array or a number of numpy in the same way."""
+    module = type(value).__module__.split(".")[0]
+    dtype = getattr(value.dtype, "name", str(value.dtype))
+    if module == "numpy":
+        shape = list(value.shape)
+        return f"an array {dtype} {shape}" if shape else f"numpy's {dtype} {value}"
+    kind = "variable" if hasattr(value, "assign") else "tensor"
+    rank = value.shape.ndims if hasattr(value.shape, "ndims") else len(value.shape)
+    if rank is None:
+        return f"a {kind} {dtype} of unknown shape"
+    sizes = ["?" if size is None else str(size) for size in value.shape.as_list()]
+    return f"a {kind} {dtype} [{', '.join(sizes)}]"

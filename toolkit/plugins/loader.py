@@ -19,30 +19,25 @@ from .entry_points import Entry, list_plugins
 from .failures import TRACEBACK_HINT, describe_failure
 from .modules import find_file, find_installed
 from .neighbours import SourceLoader, let_import
-from .plugin import Plugin, check_hooks, plugin_name
+from .plugin import NOUNS, Plugin, check_hooks, plugin_name
 from .source_files import SourceFiles, is_file, is_name, locate
 
 PACKAGE = __name__.partition(".")[0]
 
 
 def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
-    """Import one plugin and check it.
+    """Import one plugin, of the kind "model" or "extension", and check it.
 
-    Args:
-        reference: an installed name, `module:attribute`, `module:`, or the path of a .py file.
-        kind: "model" or "extension".
-        named_by: the file that names the plugin; "" if the user does. What a file names is loaded
-            only if it is installed or trusted, see `trust`.
-
-    Raises:
-        UsageError: there is no such plugin, it is not trusted, or its hooks are wrong.
-        ToolkitError: its import fails.
+    The reference is an installed name, `module:attribute`, `module:`, or the path of a .py file.
+    What the file `named_by` names ("": the user does) is loaded only if it is installed or trusted,
+    see `trust`. Raises UsageError if there is no such plugin, it is not trusted, or its hooks are
+    wrong; ToolkitError if its import fails.
     """
     files = require_trust(reference, named_by)
     if files is None:
         entry = _find_entry(reference, kind, named_by)
         owner = f"{entry.distribution} {entry.version}"
-        subject = f"{_noun(kind).capitalize()} '{reference}'"
+        subject = f"{NOUNS[kind].capitalize()} '{reference}'"
         if entry.reason.startswith("needs "):
             raise UsageError(
                 f"{subject} of {owner} {entry.reason}.",
@@ -67,17 +62,9 @@ def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
 
 
 def require_trust(reference: str, named_by: str) -> Optional[SourceFiles]:
-    """Check that `load` may load a plugin, without importing anything.
-
-    Args:
-        reference: of the plugin.
-        named_by: the file that names it; "" if the user does.
-
-    Returns:
-        Its files; None for the name of an installed plugin.
-
-    Raises:
-        UsageError: it is not trusted, or there is no such file or module.
+    """Check that `load` may load a plugin, without importing anything; return its files, or None
+    for the name of an installed plugin. Raises UsageError if it is not trusted, or there is no such
+    file or module.
     """
     if is_name(reference):
         return None
@@ -107,7 +94,7 @@ def _find_entry(name: str, kind: str, named_by: str) -> Entry:
     if matches:
         targets = [each.target + ":" * (":" not in each.target) for each in matches]
         raise UsageError(
-            f"{_noun(kind).capitalize()} '{name}' is provided by "
+            f"{NOUNS[kind].capitalize()} '{name}' is provided by "
             f"{' and by '.join(each.distribution for each in matches)}.",
             hint="Uninstall one of them."
             if named_by  # a run keeps its plugins
@@ -123,11 +110,7 @@ def _find_entry(name: str, kind: str, named_by: str) -> Entry:
         other = "--with" if kind == "model" else "--plugin"
         what = "an extension" if kind == "model" else "a model plugin"
         hint = f"It is {what}: write {other} {name}."
-    raise UsageError(f"There is no {_noun(kind)} '{name}'.", hint=hint)
-
-
-def _noun(kind: str) -> str:
-    return "plugin" if kind == "model" else "extension"
+    raise UsageError(f"There is no {NOUNS[kind]} '{name}'.", hint=hint)
 
 
 def _import_target(what: str, reference: str, place: str) -> Tuple[Any, types.ModuleType]:

@@ -19,13 +19,7 @@ from .modules import SUFFIXES, find_installed
 
 
 class SourceLoader(importlib.machinery.SourceFileLoader):
-    """Compiles the very bytes that were permitted.
-
-    Args:
-        folder: of the plugin, absolute.
-        name: of the module.
-        path: of its file.
-    """
+    """Compiles the very bytes of a module's file that a plugin in an absolute folder may import."""
 
     def __init__(self, folder: str, name: str, path: str):
         super().__init__(name, path)
@@ -38,12 +32,9 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
 
 
 class NeighbourFinder:
-    """Finds the modules in one folder that no other finder has, and all that is below them.
+    """Finds the modules in one absolute folder that no other finder has, and all below them.
 
     In `sys.meta_path` it precedes Python's finders, which would read `.pyc` files of what is below.
-
-    Args:
-        folder: absolute.
     """
 
     finds_installed = False  # see `find_installed`

@@ -16,6 +16,7 @@ from ..files import sha256_of
 from ..hookspecs import MODEL_HOOKS, PROJECT, hook_functions
 from .source_files import is_file, is_name, locate_file
 
+NOUNS = {"model": "plugin", "extension": "extension"}  # what messages call each kind
 ITERATED_HOOKS = ("sample", "scorers", "session_hooks")  # may be generators
 HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, PROJECT + "_spec"))
 
@@ -64,8 +65,7 @@ class Plugin(NamedTuple):
 
     @property
     def noun(self) -> str:
-        """What messages call it: "plugin" or "extension"."""
-        return "plugin" if self.kind == "model" else "extension"
+        return NOUNS[self.kind]
 
     @property
     def source_folder(self) -> str:

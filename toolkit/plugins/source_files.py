@@ -14,20 +14,15 @@ from .modules import SUFFIXES, find_installed
 
 
 class SourceFiles(NamedTuple):
-    """The files of a plugin that is a file or a module.
+    """The files of a plugin that is a file or a module."""
 
-    Attributes:
-        name: of the plugin in the record of trusted code: a file's name, or a module's reference.
-        folder: in which the files are.
-        is_installed: whether Python finds the module by itself; otherwise, the modules in `folder`
-            are its neighbours, which it may import.
-        hashes: path in `folder` -> SHA-256 of the plugin's file and of the neighbours that it
-            imports; of an installed module, of its file and those of the packages around it.
-    """
-
-    name: str
-    folder: str
+    name: str  # in the record of trusted code: a file's name, or a module's reference
+    folder: str  # in which the files are
+    # Whether Python finds the module by itself; otherwise, the modules in `folder` are its
+    # neighbours, which it may import.
     is_installed: bool
+    # Path in `folder` -> SHA-256 of the plugin's file and of the neighbours that it imports; of an
+    # installed module, of its file and those of the packages around it.
     hashes: Dict[str, str]
 
 

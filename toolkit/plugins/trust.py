@@ -23,20 +23,13 @@ class UntrustedCode(UsageError):
 
 
 class _Choice:
-    """What the user of a command chose, and what it may therefore execute.
-
-    Attributes:
-        everything: whether the command has `--trust`.
-        references: the identities of the plugins that its flags and variables name.
-        folders: of the plugins that are the user's own choice; their neighbours are, too.
-        files: path -> SHA-256 of each file that was checked.
-    """
+    """What the user of a command chose, and what it may therefore execute."""
 
     def __init__(self) -> None:
-        self.everything = False
-        self.references: Set[str] = set()
-        self.folders: Set[str] = set()
-        self.files: Dict[str, str] = {}
+        self.everything = False  # whether the command has `--trust`
+        self.references: Set[str] = set()  # identities of what its flags and variables name
+        self.folders: Set[str] = set()  # of the user's own choices; their neighbours are, too
+        self.files: Dict[str, str] = {}  # path -> SHA-256 of each file that was checked
 
 
 _choice = _Choice()
@@ -80,15 +73,8 @@ def _identity(reference: str) -> str:
 
 
 def check(reference: str, files: SourceFiles, named_by: str) -> None:
-    """Check that a plugin may be loaded; record it if it is the user's own choice.
-
-    Args:
-        reference: of the plugin.
-        files: of the plugin.
-        named_by: the file that names the plugin; "": the user.
-
-    Raises:
-        UsageError: it may not be loaded.
+    """Check that a plugin of these files may be loaded, which the file `named_by` names ("": the
+    user); record it if it is the user's own choice. Raises UsageError if it may not.
     """
     if not named_by or _choice.everything or _identity(reference) in _choice.references:
         _record(files)
@@ -113,15 +99,8 @@ HINT = "Read it first. To run it, add --trust (in Python: trust=True)."
 
 
 def permit(folder: str, path: str, sha256: str) -> None:
-    """Check a file before it is executed: a plugin's, or a neighbour that a plugin imports.
-
-    Args:
-        folder: of the plugin.
-        path: absolute.
-        sha256: of what will be executed.
-
-    Raises:
-        UsageError: it may not be executed.
+    """Check the file at an absolute path before what has this hash is executed: the file of the
+    plugin in a folder, or of a neighbour that it imports. Raises UsageError if it may not be.
     """
     if _choice.files.get(path) == sha256:
         return
@@ -175,11 +154,16 @@ def _is_recorded(files: SourceFiles) -> bool:
 def _read() -> List[Dict[str, Any]]:
     """The entries of the record, the oldest first. Lines that are none are ignored."""
     path = record_path()
-    entries = []
+    entries: List[Dict[str, Any]] = []
     with contextlib.suppress(OSError, ValueError):  # also for the path ""
         with open(path, encoding="ascii", errors="replace") as file:
             lines = file.readlines() if _is_private(os.fstat(file.fileno())) else []
-        entries = [entry for entry in map(_parse, lines) if entry]
+        for line in lines:
+            entry: Any = None
+            with contextlib.suppress(ValueError, RecursionError):
+                entry = json.loads(line)
+            if isinstance(entry, dict) and isinstance(entry.get("plugin"), str):
+                entries += [entry] if isinstance(entry.get("files"), dict) else []
     return entries + _recorded.get(path, [])
 
 
@@ -187,13 +171,3 @@ def _is_private(status: os.stat_result) -> bool:
     """Whether nobody but this user can write a file."""
     is_own = not hasattr(os, "getuid") or status.st_uid == os.getuid()
     return is_own and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _parse(line: str) -> Dict[str, Any]:
-    """An entry of the record; {} if the line is none."""
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    is_entry = isinstance(entry, dict) and isinstance(entry.get("plugin"), str)
-    return entry if is_entry and isinstance(entry.get("files"), dict) else {}

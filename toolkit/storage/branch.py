@@ -80,34 +80,28 @@ def create_branch(
         raise UsageError(f"{target} cannot be created: {error.strerror}.") from None
     try:
         with part.writing():
-            _write_branch(folder, point, part, config)
+            step = point.checkpoint.step
+            for name in (CHECKPOINTS, EVENTS):
+                part.make_subfolder(name)
+            with open(folder.commits.path, encoding="utf-8", newline="\n") as file:
+                _write_lines(part.commits.path, itertools.islice(file, point.number))
+            records = folder.metrics.lines(point.checkpoint.metrics.bytes)
+            _write_lines(part.metrics.path, [record + "\n" for record in records])
+            steps = _copy_checkpoints(folder, part, step)
+            if os.path.isfile(folder.file("data.sha256")):
+                shutil.copyfile(folder.file("data.sha256"), part.file("data.sha256"))
+            if os.path.isdir(folder.file(SOURCES)):
+                shutil.copytree(folder.file(SOURCES), part.file(SOURCES), symlinks=True)
+            part.write_config(config)
+            name, tensors = os.path.basename(folder.path), point.checkpoint.tensors
+            parent = Parent(BRANCH, name, step, tensors, folder.commits.head())
+            now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+            part.record("branch", step=step, kept=steps, parent=parent.as_json(), created=now)
             os.rename(part.path, target.path)
             sync(os.path.dirname(target.path))
     finally:
         shutil.rmtree(part.path, ignore_errors=True)
     return target
-
-
-def _write_branch(
-    folder: RunFolder, point: BranchPoint, part: RunFolder, config: Dict[str, Any]
-) -> None:
-    step = point.checkpoint.step
-    for name in (CHECKPOINTS, EVENTS):
-        part.make_subfolder(name)
-    with open(folder.commits.path, encoding="utf-8", newline="\n") as file:
-        _write_lines(part.commits.path, itertools.islice(file, point.number))
-    records = folder.metrics.lines(point.checkpoint.metrics.bytes)
-    _write_lines(part.metrics.path, [record + "\n" for record in records])
-    steps = _copy_checkpoints(folder, part, step)
-    if os.path.isfile(folder.file("data.sha256")):
-        shutil.copyfile(folder.file("data.sha256"), part.file("data.sha256"))
-    if os.path.isdir(folder.file(SOURCES)):
-        shutil.copytree(folder.file(SOURCES), part.file(SOURCES), symlinks=True)
-    part.write_config(config)
-    checkpoint, head = point.checkpoint, folder.commits.head()
-    parent = Parent(BRANCH, os.path.basename(folder.path), step, checkpoint.tensors, head)
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    part.record("branch", step=step, kept=steps, parent=parent.as_json(), created=now)
 
 
 def _write_lines(path: str, lines: Iterable[str]) -> None:

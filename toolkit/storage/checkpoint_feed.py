@@ -98,10 +98,8 @@ class CheckpointFeed:
         return read_end(self._state)
 
     def next(self) -> Optional[NextCheckpoint]:
-        """Wait for the next checkpoint; the same one until `complete` is called for it.
-
-        Returns:
-            None if the run has ended, and the feed has no more of its checkpoints.
+        """Wait for the next checkpoint; the same one until `complete` is called for it; None if the
+        run has ended, and the feed has no more of its checkpoints.
 
         Raises:
             RetryError: no run has begun, nothing changes any more, or another run has begun.

@@ -19,13 +19,13 @@ def open_reader(path: str) -> Iterator[Any]:
     """TensorFlow's reader of the checkpoint whose files have this prefix, valid in the block.
     Raises CheckpointError if it cannot be read, also for an error of the reader in the block.
     """
+    plain = path
     try:
         with plain_path(path) as plain:
             yield tf.train.NewCheckpointReader(plain)
-    except OSError as error:
-        raise _read_error(path, error.strerror or str(error)) from None
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        raise _read_error(path, str(error).replace(plain, path)) from None
+    except (OSError, tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+        reason = getattr(error, "strerror", None) or str(error).replace(plain, path)
+        raise CheckpointError(f"{path}: not a readable checkpoint: {reason}") from None
 
 
 def has_files(path: str) -> bool:
@@ -102,7 +102,3 @@ def _to_bytes(value: np.ndarray) -> bytes:
     if value.dtype == object:  # strings
         return b"".join(b"%d:%s" % (len(item), item) for item in value.ravel())
     return np.ascontiguousarray(value).tobytes()
-
-
-def _read_error(path: str, reason: str) -> CheckpointError:
-    return CheckpointError(f"{path}: not a readable checkpoint: {reason}")

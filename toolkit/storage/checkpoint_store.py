@@ -17,7 +17,8 @@ from ..errors import CheckpointError
 from ..files import TEMPORARY_PREFIX, sync
 from .commit_log import Checkpoint, CommitLog, retained_steps
 from .folder import Folder
-from .jsonl import FileDigest, JsonLines, digest_of, find_damage
+from .jsonl import FileDigest, digest_of, find_damage
+from .record_log import RecordLog
 
 CHECKPOINTS = "checkpoints"
 REPORTS = "reports"
@@ -31,7 +32,7 @@ class CheckpointStore:
     of metrics.jsonl.
     """
 
-    def __init__(self, folder: Folder, metrics: JsonLines):
+    def __init__(self, folder: Folder, metrics: RecordLog):
         self.commits = CommitLog(folder.file("commits.jsonl"), self.prefix)
         self._folder = folder
         self._metrics = metrics
@@ -45,9 +46,15 @@ class CheckpointStore:
 
     # -------------------------------------------------------------------------------------- write
 
-    def begin_session(self, start: Optional[Checkpoint], **facts: Any) -> List[str]:
-        """Add the entry of a session that continues from a checkpoint (None: the beginning), and
-        clear the folder of files without a commit.
+    def begin_session(
+        self,
+        start: Optional[Checkpoint],
+        warn: Callable[[str], None] = lambda text: None,
+        **facts: Any,
+    ) -> List[str]:
+        """Add the entry of a session that continues from a checkpoint (None: the beginning), clear
+        the folder of files without a commit, and cut the metrics back. `warn` gets a message for
+        what may be of use.
 
         Returns the names of the files that were moved to quarantine: those of damaged checkpoints,
         and those that may belong to a commit whose entry is lost.
@@ -68,6 +75,11 @@ class CheckpointStore:
                         if os.path.basename(path) != REPORTS or age > _STALE_SECS:
                             shutil.rmtree(place)
             self.commits.add("session", **{"from": step, "kept": steps}, **facts)
+        if names:
+            warn(f"moved to {self._folder}/{CHECKPOINTS}/{QUARANTINE}: {', '.join(names)}")
+        fault = self._metrics.cut_back(start)
+        if fault:
+            warn(f"{fault}; its contents stay")
         return names
 
     def commit(

@@ -10,7 +10,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..errors import RetryError, UsageError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
@@ -37,10 +37,8 @@ def open_report_folder(run: Optional[RunFolder], name: str) -> Iterator[ReportFo
 
     Earlier reports of this name are replaced. If they are part of the run's seal and differ, they
     stay, and a hash of the new ones is appended to the name. Reports are omitted if the run folder
-    cannot be written, and without a run.
-
-    Raises:
-        RetryError: the temporary folder cannot be written, either.
+    cannot be written, and without a run. Raises RetryError if the temporary folder cannot be
+    written, either.
     """
     parent, omission = "", ""
     if run is not None:
@@ -99,16 +97,15 @@ def _publish(run: RunFolder, path: str, name: str) -> str:
     return place
 
 
-def _read_contents(path: str) -> object:
-    """The SHA-256 of each file below a folder by its path, sorted; [] for a link or no folder."""
-    if os.path.islink(path):
-        return []
-    return sorted(
-        (os.path.relpath(os.path.join(folder, name), path), sha256_of(os.path.join(folder, name)))
-        for folder, _, names in os.walk(path)
-        for name in names
-        if not os.path.islink(os.path.join(folder, name))
-    )
+def _read_contents(path: str) -> List[Tuple[str, str]]:
+    """The path and the SHA-256 of each file below a folder, sorted; [] for a link or no folder."""
+    paths = [] if os.path.islink(path) else _list_files(path)
+    paths = [each for each in paths if not os.path.islink(each)]
+    return sorted((os.path.relpath(each, path), sha256_of(each)) for each in paths)
+
+
+def _list_files(path: str) -> List[str]:
+    return [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
 
 
 # ---------------------------------------------------------------------------------------- the seal
@@ -118,11 +115,7 @@ def hash_reports(folder: Folder, place: str) -> Dict[str, Any]:
     """The size and hash of each file below a folder of reports ('' for none), by its path in the
     run folder with "/".
     """
-    paths = [
-        os.path.join(path, name)
-        for path, _, names in os.walk(folder.file(place) if place else "")
-        for name in names
-    ]
+    paths = _list_files(folder.file(place)) if place else []
     names = {os.path.relpath(path, folder.path).replace(os.sep, "/"): path for path in paths}
     return {name: dict(digest_of(names[name])._asdict()) for name in sorted(names)}
 

@@ -26,13 +26,13 @@ import datetime
 import os
 import secrets
 import stat
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Optional
 
 from ..errors import CheckpointError, UsageError, suggest_path
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
 from . import folder_lock
-from .checkpoint_store import CHECKPOINTS, QUARANTINE, CheckpointStore
-from .commit_log import MANIFEST, Checkpoint
+from .checkpoint_store import CHECKPOINTS, CheckpointStore
+from .commit_log import MANIFEST
 from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .jsonl import read_json
@@ -114,19 +114,6 @@ class RunFolder(Folder):
         """Add an entry to the commit log; see `CommitLog.add`."""
         with self.writing():
             self.commits.add(kind, **values)
-
-    def begin_session(
-        self, start: Optional[Checkpoint], warn: Callable[[str], None], **facts: Any
-    ) -> None:
-        """Add the entry of a session that continues from a checkpoint (None: the beginning), and
-        put aside what came after it; `warn` gets a message for what may be of use.
-        """
-        names = self.checkpoints.begin_session(start, **facts)
-        if names:
-            warn(f"moved to {self}/{CHECKPOINTS}/{QUARANTINE}: {', '.join(names)}")
-        fault = self.metrics.cut_back(start)
-        if fault:
-            warn(f"{fault}; its contents stay")
 
     # --------------------------------------------------------------------------------------- lock
 

@@ -41,7 +41,15 @@ def find_session_changes(
     before, after = (describe_cluster(facts.get("cluster")) for facts in both)
     if before != after:  # another order of sums
         changes.append(f"trained by {before} before, now by {after}")
-    changes += _plugin_changes(*(facts.get("plugins") or {} for facts in both))
+    plugins, others = (facts.get("plugins") or {} for facts in both)
+    for plugin, files in sorted(plugins.items()):
+        now_files = others.get(plugin, files)
+        hashed = set(files)  # a plugin that imports another file has changed itself
+        if any(os.path.basename(name) == "__init__.py" for name in files):
+            hashed |= set(now_files)  # all files of a package
+        changed = sorted(n for n in hashed if files.get(n) != now_files.get(n))
+        if changed:
+            changes.append(f"plugin '{plugin}' has changed ({', '.join(changed[:3])})")
     for name, text in (
         ("data", "the data has changed"),
         ("partition", "other examples are held out"),
@@ -63,17 +71,3 @@ def describe_cluster(cluster: Any) -> str:
     if cluster.get("devices"):
         return f"{cluster['devices']} devices of one process"
     return f"{cluster.get('replicas')} replicas"
-
-
-def _plugin_changes(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
-    """The plugins whose files have changed."""
-    changes = []
-    for plugin, files in sorted(before.items()):
-        others = after.get(plugin, files)
-        hashed = set(files)  # a plugin that imports another file has changed itself
-        if any(os.path.basename(name) == "__init__.py" for name in files):
-            hashed |= set(others)  # all files of a package
-        file_names = sorted(n for n in hashed if files.get(n) != others.get(n))
-        if file_names:
-            changes.append(f"plugin '{plugin}' has changed ({', '.join(file_names[:3])})")
-    return changes

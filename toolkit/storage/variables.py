@@ -98,28 +98,22 @@ def find_renamed_scope(source: Specs, graph: Specs) -> str:
 
 def is_weight(name: str, specs: Specs) -> bool:
     """Whether a variable is a weight: not the step, a counter, state of a plugin, or a slot."""
-    is_power = re.fullmatch(r"(.*/)?beta[12]_power(_\d+)?", name) is not None
-    return not (is_power or is_counter(name)) and _slot_owner(name, specs) is None
-
-
-def is_counter(name: str) -> bool:
-    """Whether a variable is the step, a counter, a sum of gradients or state of a plugin."""
-    return name == STEP or name.startswith(_OTHER_SCOPES)
-
-
-def _slot_owner(name: str, specs: Specs) -> Optional[str]:
-    """The variable whose slot this name is, or None.
-
-    A name that starts with a variable's name is a slot of it; one that contains it further on is
-    if it has the variable's shape.
-    """
+    if re.fullmatch(r"(.*/)?beta[12]_power(_\d+)?", name) or is_counter(name):
+        return False
+    # A name that starts with a variable's name is a slot of it; one that contains it further on is
+    # if it has the variable's shape.
     parts = name.split("/")
     for size in range(len(parts) - 1, 0, -1):
         for first in range(len(parts) - size + 1):
             other = "/".join(parts[first : first + size])
             if other in specs and (first == 0 or specs[other].shape == specs[name].shape):
-                return other
-    return None
+                return False
+    return True
+
+
+def is_counter(name: str) -> bool:
+    """Whether a variable is the step, a counter, a sum of gradients or state of a plugin."""
+    return name == STEP or name.startswith(_OTHER_SCOPES)
 
 
 # ------------------------------------------------------------------------------------------- match

@@ -9,6 +9,7 @@ Slots of optimizers, the global step and what the toolkit counts are no weights.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import Callable, Dict, List, NamedTuple
@@ -97,7 +98,15 @@ def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSou
     CheckpointError if it cannot be read.
     """
     if is_run(path):
-        return _open_run(path, step, warn)
+        folder = open_run(path)
+        which = "last" if folder.checkpoints.best() is None else "best"
+        which = step.lstrip("0") or "0" if step else which
+        checkpoint = folder.checkpoints.find(which, warn)
+        source = _read_source(str(folder), checkpoint.path, folder.commits.head())
+        plugins = folder.state()["plugins"]
+        models = [name for name, facts in plugins.items() if facts.get("kind") == "model"]
+        parent = source.parent._replace(step=checkpoint.step)
+        return source._replace(parent=parent, plugin=", ".join(models))
     run, _, word = path.rpartition("@")
     if not os.path.lexists(path) and run and is_run(run):
         raise UsageError(
@@ -108,17 +117,6 @@ def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSou
     if step:
         raise UsageError(f"{path}@{step} names a step of a run, and {path} is no run.", hint=FORMS)
     return _read_source(path, prefix, "")
-
-
-def _open_run(path: str, step: str, warn: Callable[[str], None]) -> WeightSource:
-    folder = open_run(path)
-    best = "last" if folder.checkpoints.best() is None else "best"
-    checkpoint = folder.checkpoints.find(step.lstrip("0") or "0" if step else best, warn)
-    source = _read_source(str(folder), checkpoint.path, folder.commits.head())
-    state = folder.state()
-    models = [name for name, facts in state["plugins"].items() if facts.get("kind") == "model"]
-    parent = source.parent._replace(step=checkpoint.step)
-    return source._replace(parent=parent, plugin=", ".join(models))
 
 
 def _read_source(place: str, path: str, head: str) -> WeightSource:
@@ -191,9 +189,13 @@ def _find_in_folder(folder: str) -> str:
             f"The SavedModel {folder} has no variables, so it has no weights.",
             hint="In a frozen graph they are constants; export the model with its variables.",
         )
-    latest = _find_latest(folder)
-    if latest:
-        return latest
+    latest: List[str] = []  # what the file `checkpoint` names, then where the folder was moved
+    path = os.path.join(folder, "checkpoint")
+    with contextlib.suppress(OSError), open_regular_file(path) as file:
+        latest = _LATEST.findall(file.read().decode("utf-8", "replace"))[:1]
+    for name in [*latest, *map(os.path.basename, latest)]:
+        if has_files(os.path.abspath(os.path.join(folder, name))):
+            return os.path.join(folder, name)
     names = sorted(n[: -len(".index")] for n in os.listdir(folder) if n.endswith(".index"))
     prefixes = [os.path.join(folder, name) for name in names]
     if len(prefixes) == 1:
@@ -204,18 +206,6 @@ def _find_in_folder(folder: str) -> str:
             hint=f"Name one of them, such as {prefixes[-1]}: {join_names(names, _MANY)}.",
         )
     raise UsageError(f"{folder} contains no run, checkpoint or SavedModel.", hint=FORMS)
-
-
-def _find_latest(folder: str) -> str:
-    """The checkpoint that the file `checkpoint` of a folder names, if it is there; else ''."""
-    try:
-        with open_regular_file(os.path.join(folder, "checkpoint")) as file:
-            names = _LATEST.findall(file.read().decode("utf-8", "replace"))[:1]
-    except OSError:
-        return ""
-    names = [*names, *map(os.path.basename, names)]  # the second where the folder was moved
-    paths = [os.path.join(folder, name) for name in names]
-    return next((path for path in paths if has_files(os.path.abspath(path))), "")
 
 
 # ------------------------------------------------------------------------------------------- plan

@@ -220,7 +220,7 @@ class DrivenRun:
         self.console.open_file(folder.path, list(argv))
         session.update(argv=list(argv), total_steps=total_steps, session_start=time.time())
         start, seconds_before = self._checkpoint, self._record.seconds_before
-        folder.begin_session(start, self.warn, seconds_before=seconds_before, **session)
+        folder.checkpoints.begin_session(start, self.warn, seconds_before=seconds_before, **session)
         self.journal.cut_back(journals.read_state(start)[0] if start else None)
         return changes
 

@@ -305,7 +305,8 @@ class Loop:
         elif weights is not None:
             weights.assign(session)
         # The folder: an entry of this session; what came after the checkpoint is put aside.
-        folder.begin_session(checkpoint, self._console.warn, **trainer.log.session_facts())
+        warn, facts = self._console.warn, trainer.log.session_facts()
+        folder.checkpoints.begin_session(checkpoint, warn, **facts)
         # At the beginning, the values that are computed from the data.
         if checkpoint is None:
             run, read_split = self._graph.run, trainer.run_data.prepare_split
