@@ -2,6 +2,7 @@
 
 import os
 import signal
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -111,9 +112,11 @@ def test_a_gan_trains_its_two_networks(cli):
     ],
 )
 def test_what_is_not_possible_is_refused_with_a_remedy(options, message):
-    from toolkit.training.peers import plan_options
+    from toolkit.training.peers import place_of
 
+    cluster = mock.Mock(rank=1, has_ps=True, jobs={"ps": ["a:1"]})
     with pytest.raises(UsageError, match=message) as error:
-        plan_options(CoreOptions(**options))
+        place_of(cluster, CoreOptions(**options))
     assert "without parameter servers" in error.value.hint
-    assert plan_options(CoreOptions()).steps_per_call == 1
+    place = place_of(cluster, CoreOptions())
+    assert place.options.steps_per_call == 1 and place.replica.is_asynchronous

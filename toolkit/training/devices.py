@@ -7,13 +7,12 @@ trains all. Hooks, checkpoints and evaluations see the first alone.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
 from ..compat import count_gpus, tf
 from ..errors import UsageError
-from ..graph.build import TrainingGraph
 from ..graph.replica import Replica, meet
 from ..graph.replica_copy import CPU, GPU, ReplicaCopy, ReplicaDevice, ReplicaSession
 from ..graph.step_sums import StepSums
@@ -81,11 +80,22 @@ class Devices(NoPeers):
             other = build(Replica(device.number, first.count, first.batch_size))
             copy = ReplicaCopy(other.graph.tf_graph, plan.graph, device)
             self._others.append((other, copy))
-        with plan.graph.tf_graph.as_default():
+        # The graph of the first replica, whose train op makes the steps of all.
+        graph = plan.graph
+        train_ops, averages = [graph.train_op], [*graph.averages]
+        for other, copy in self._others:
+            train_ops.append(copy.element(other.graph.train_op))
+            averages += map(copy.element, other.graph.averages)
+        with graph.tf_graph.as_default():
             for device in self._devices:
                 with tf.device(device.place("")):
                     self._meetings.append(meet(len(self._devices)))
-        return plan._replace(graph=_join(plan.graph, self._others))
+            train_op = tf.group(*train_ops, name="all_replicas")
+            with tf.control_dependencies([train_op]):
+                step_after = tf.identity(graph.step_after, name="all_replicas_step_after")
+        return plan._replace(
+            graph=graph._replace(train_op=train_op, step_after=step_after, averages=averages)
+        )
 
     def begin(self, session: tf.Session, step: int) -> None:
         values = variable_values.read(session)
@@ -128,18 +138,3 @@ class Devices(NoPeers):
         for _, copy in self._others:
             others = variable_values.hashes(ReplicaSession(session, copy))
             check_hashes(copy.device.name, step, hashes, others)
-
-
-def _join(
-    graph: TrainingGraph, others: Sequence[Tuple[TrainingPlan, ReplicaCopy]]
-) -> TrainingGraph:
-    """The graph of the first replica, whose train op makes the steps of all."""
-    copies = [copy.element(other.graph.train_op) for other, copy in others]
-    averages = [copy.element(average) for other, copy in others for average in other.graph.averages]
-    with graph.tf_graph.as_default():
-        train_op = tf.group(graph.train_op, *copies, name="all_replicas")
-        with tf.control_dependencies([train_op]):
-            step_after = tf.identity(graph.step_after, name="all_replicas_step_after")
-    return graph._replace(
-        train_op=train_op, step_after=step_after, averages=[*graph.averages, *averages]
-    )

@@ -9,7 +9,6 @@ is made of are the driver's (cli/app.py).
 
 from __future__ import annotations
 
-import datetime
 import functools
 import os
 import time
@@ -19,7 +18,7 @@ import numpy as np
 
 from ..compat import tf
 from ..display.console import Console
-from ..errors import CheckpointError, ToolkitError, UsageError
+from ..errors import ToolkitError, UsageError
 from ..files import atomic_write, plain_path
 from ..options import join_step, split_step
 from ..plugins import require_trust
@@ -28,7 +27,6 @@ from ..storage.checkpoint_reader import fingerprint, read_tensors
 from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.journal import Journal
 from ..storage.run_folder import CONFIG, DRIVER, RunFolder, new_path, open_run, reserve
-from ..storage.session_changes import find_session_changes
 from ..storage.variables import is_weight, variable_specs
 from . import provenance
 from .initial_weights import InitialWeights, open_initial_weights, read_parents
@@ -200,27 +198,15 @@ class DrivenRun:
             **parent,
             **facts,
         }
-        changes: List[str] = []
-        if folder.is_new:
-            folder.create(config)
-            now = datetime.datetime.now(datetime.timezone.utc)
-            no_data = {"name": "", "sha256": {}, "stored": _NO_SPEC, "spec": _NO_SPEC, "ink": None}
-            folder.record(
-                "run",
-                created=now.isoformat(timespec="seconds"),
-                plugins={self.driver: {"kind": DRIVER, "distribution": None, "sha256": {}}},
-                data=no_data,
-                **parent,
-            )
-        else:
-            self._record.seconds_before = folder.state()["seconds"]
-            sessions = folder.commits.sessions()
-            changes = find_session_changes(sessions[-1], session) if sessions else []
-            folder.write_config(config)
-        self.console.open_file(folder.path, list(argv))
-        session.update(argv=list(argv), total_steps=total_steps, session_start=time.time())
-        start, seconds_before = self._checkpoint, self._record.seconds_before
-        folder.checkpoints.begin_session(start, self.warn, seconds_before=seconds_before, **session)
+        run_facts = {
+            "created": provenance.now(),
+            "plugins": {self.driver: {"kind": DRIVER, "distribution": None, "sha256": {}}},
+            "data": {"name": "", "sha256": {}, "stored": _NO_SPEC, "spec": _NO_SPEC, "ink": None},
+            **parent,
+        }
+        changes = self._record.begin_session(config, argv, session, lambda: run_facts)
+        start = self._checkpoint
+        folder.checkpoints.begin_session(start, self.warn, **session, total_steps=total_steps)
         self.journal.cut_back(journals.read_state(start)[0] if start else None)
         return changes
 
@@ -230,12 +216,8 @@ class DrivenRun:
             return
         recorded = read_parents(self._folder).get(WEIGHTS)
         init_from, renames = self.settings.get("init_from"), self.settings.get("map", [])
-        try:
-            self._weights = open_initial_weights(init_from, renames, recorded, self.warn)
-        except (UsageError, CheckpointError) as error:
-            if recorded is not None:
-                error.hint = "Put them back, or start a new run: it has committed nothing yet."
-            raise
+        way_out = "Put them back, or start a new run: it has committed nothing yet."
+        self._weights = open_initial_weights(init_from, renames, recorded, self.warn, way_out)
         if self._weights is not None and self._weights.parent.head:  # of a run, which may go on
             path, step = split_step(str(init_from))
             self.settings["init_from"] = join_step(path, step or self._weights.parent.step)

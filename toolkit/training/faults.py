@@ -48,24 +48,19 @@ def diverged(
     further steps, up to `step`, at the same time.
     """
     kept = "" if refused is None else f", without the change of step {refused}"
+    way_out = "try a lower --learning-rate, or --on-nonfinite skip"
+    if any(values.name == ADOPTED for values in refusal):
+        way_out = "the op is the plugin's own: lower the rate there, or take --on-nonfinite skip"
+    elif step == 0:  # no update was made before
+        way_out = (
+            f"check the data, the initial values and the loss; where these are right, {way_out}"
+        )
     error = DivergedError(
         f"Training diverged in step {refused or step + 1}: {describe_refusal(refusal)}.",
-        hint=f"Step {step} is kept{kept}; {_way_out(step, refusal)}.",
+        hint=f"Step {step} is kept{kept}; {way_out}.",
     )
     error.is_repeatable = refused is None
     return error
-
-
-def _way_out(step: int, refusal: Sequence[GuardValues]) -> str:
-    """What to try after a divergence."""
-    if any(values.name == ADOPTED for values in refusal):
-        return "the op is the plugin's own: lower the rate there, or take --on-nonfinite skip"
-    if step == 0:  # no update was made before
-        return (
-            "check the data, the initial values and the loss; where these are right, try a lower "
-            "--learning-rate, or --on-nonfinite skip"
-        )
-    return "try a lower --learning-rate, or --on-nonfinite skip"
 
 
 def _translate(error, step: int, target: int, place: str):

@@ -63,7 +63,7 @@ class Follower:
         check_port(self._cluster)
         # All processes have to train the same; the chief compares.
         facts = reproducibility_facts(self._job.plugins, self._run_data, self._job.config)
-        facts = dict(facts, reader=self.reader.kind, mode=self._plan.mode.value)
+        facts = dict(facts, reader=self.reader.kind, mode=self._plan.mode)
         self._channel.join(shared_facts(facts))
         # The session takes the state of the chief's, and makes one call after the other.
         config = configure(session_config(self._plan.options), self._cluster)

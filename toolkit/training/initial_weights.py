@@ -74,12 +74,14 @@ def open_initial_weights(
     renames: Sequence[str],
     recorded: Optional[Parent],
     warn: Callable[[str], None],
+    way_out: str = WAY_OUT,
 ) -> Optional[InitialWeights]:
     """The weights that --init-from names, with the renames of --map; None if it names none.
 
     A run that began has recorded its parent. `warn` is called with a message for each damaged
-    checkpoint that is skipped. Raises UsageError if there are no such weights, or --map is wrong;
-    CheckpointError if they cannot be read, or are not those with which the run began.
+    checkpoint that is skipped; `way_out` is the hint for a run that began. Raises UsageError if
+    there are no such weights, or --map is wrong; CheckpointError if they cannot be read, or are not
+    those with which the run began.
     """
     if not init_from:
         return None
@@ -91,13 +93,13 @@ def open_initial_weights(
         source = open_weights(path, step, warn)
     except (UsageError, CheckpointError) as error:
         if recorded is not None:
-            error.hint = WAY_OUT
+            error.hint = way_out
         raise
     if recorded is not None and recorded.tensors != source.parent.tensors:
         raise CheckpointError(
             f"The weights of {source.describe()} have changed since the run began with them: "
             f"tensors {source.parent.tensors[:16]}, expected {recorded.tensors[:16]}.",
-            hint=WAY_OUT,
+            hint=way_out,
         )
     return InitialWeights(source, names)
 

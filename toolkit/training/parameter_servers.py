@@ -51,8 +51,7 @@ class Share(NamedTuple):
     """What one process did in a round."""
 
     num_steps: int  # that it made
-    num_refused: int = 0  # steps that its guard refused, each with a ticket of its own
-    refused: Optional[int] = None  # the number of the batch of the first of these, from 0
+    refused: Optional[int] = None  # the number of the batch, from 0, of a step that it refused
     refusal: Sequence[GuardValues] = ()  # what the guard saw there
 
 
@@ -91,7 +90,7 @@ class TicketRunner:
                 if refusal is None:
                     raise
                 self.close()
-                return Share(num_steps, 1, number, refusal)
+                return Share(num_steps, number, refusal)
         return Share(num_steps)
 
 
@@ -143,12 +142,11 @@ class ServerPeers(Peers):
         replies = self._channel.replies()
         self._interruptions += self._signals(replies)
         shares = [own, *(Share(*reply["share"]) for reply in replies)]
-        num_refused = sum(share.num_refused for share in shares)
-        num_steps = sum(share.num_steps for share in shares) + num_refused
-        if num_refused:  # these count, too: the next ticket is that of the next batch
+        refusals = [(each.refused, each.refusal) for each in shares if each.refused is not None]
+        num_steps = sum(share.num_steps for share in shares) + len(refusals)
+        if refusals:  # these count, too: the next ticket is that of the next batch
             self._set_step(step + num_steps)
         result = CallResult(int(self._read_step()[0]), num_steps)
-        refusals = [(each.refused, each.refusal) for each in shares if each.refused is not None]
         if not refusals:
             return result
         refused, refusal = min(refusals)

@@ -226,15 +226,6 @@ def place_of(cluster: Cluster, options: CoreOptions) -> Place:
         replica = Replica(cluster.rank, cluster.num_trainers, options.batch_size)
         replica.check_batch_size()
         return Place(options, replica)
-    strategy = AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
-    replica = Replica(cluster.rank, 1, options.batch_size, is_asynchronous=True)
-    return Place(plan_options(options), replica, strategy)
-
-
-def plan_options(options: CoreOptions) -> CoreOptions:
-    """The options of a plan with parameter servers. Raises UsageError for one that is not possible
-    with them.
-    """
     wrong = "--xla is on" if options.xla == "on" else ""
     if options.accumulate != 1:
         wrong = f"--accumulate is {options.accumulate}"
@@ -243,7 +234,10 @@ def plan_options(options: CoreOptions) -> CoreOptions:
             f"{wrong}, which training with parameter servers does not support.",
             hint="Leave it out, or start the workers without parameter servers.",
         )
-    return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
+    strategy = AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
+    replica = Replica(cluster.rank, 1, options.batch_size, is_asynchronous=True)
+    options = options.model_copy(update={"steps_per_call": 1, "xla": "off"})
+    return Place(options, replica, strategy)
 
 
 def describe_replicas(batch_size: int, names: Sequence[str]) -> str:

@@ -25,9 +25,8 @@ _DISCOVERY = ("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
 
 def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
     """What is recorded once: when the run began, its plugins and its data with their hashes."""
-    now = datetime.datetime.now(datetime.timezone.utc)
     return {
-        "created": now.isoformat(timespec="seconds"),
+        "created": now(),
         "plugins": {
             p.name: {"kind": p.kind, "distribution": p.distribution, "sha256": p.sha256()}
             for p in plugins.all
@@ -42,6 +41,11 @@ def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
             "ink": measure_brightness(run_data.splits["train"]),
         },
     }
+
+
+def now() -> str:
+    """The time as a run records it, in UTC."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def reproducibility_facts(

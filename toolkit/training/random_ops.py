@@ -22,21 +22,16 @@ def find_random_ops(train_op: tf.Operation) -> List[str]:
     iterators = [op for op in graph.get_operations() if op.type == "MakeIterator"]
     found: List[str] = []
     for op in sorted(upstream([train_op, *iterators]), key=lambda op: op.name):
-        types = {node.op for node in _inner(nodes[op.name], functions, set()) if _is_random(node)}
+        # A node with a second seed draws from a stream of the session, which starts again in the
+        # next one. Stateless ops get their seeds as inputs, and the state of tf.random.Generator is
+        # a variable. The ops of cuDNN draw only for a dropout, which layers of Keras make outside.
+        inner = [n for n in _inner(nodes[op.name], functions, set()) if "seed2" in n.attr]
+        types = {node.op for node in inner if not node.op.startswith("Cudnn")}
         if types:
             lines = plugin_lines(op)
             location = lines[-1].location if lines else op.name
             found += [f"{op_type} at {location}" for op_type in sorted(types)]
     return list(dict.fromkeys(found))
-
-
-def _is_random(node: Any) -> bool:
-    """Whether a node draws from a stream of the session, which starts again in the next one.
-
-    Stateless ops get their seeds as inputs, and the state of tf.random.Generator is a variable. The
-    ops of cuDNN draw only for a dropout, which layers of Keras make outside of them.
-    """
-    return "seed2" in node.attr and not node.op.startswith("Cudnn")
 
 
 def _inner(node: Any, functions: Dict[str, Any], visited: Set[str]) -> Iterator[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
@@ -18,7 +17,7 @@ from ..graph.run import step_builder_of
 from ..graph.session_config import effective_threads
 from ..options import DATA, NOT_SET, Origin
 from ..run_data import RunData
-from ..storage.session_changes import THREADS, find_session_changes
+from ..storage.session_changes import THREADS
 from ..storage.source_copies import write_copies
 from ..storage.variables import join_names
 from . import provenance
@@ -60,26 +59,13 @@ class RunLog(SessionRecord):
         job, folder, log, run_data = self._job, self._folder, self._console.log, self._run_data
         facts, dataset = self.session_facts(), self._run_data.dataset
         # The folder: its configuration and the run, or the changes of a resume.
-        if folder.is_new:
-            folder.create(job.config)
-            run_facts = provenance.run_facts(job.plugins, run_data)
-            presets = [  # that the data chose
-                {"option": option, "name": job.config[option], "reason": origin.place}
-                for option, origin in job.origins.items()
-                if origin.kind == DATA
-            ]
-            run_facts.update({"presets": presets} if presets else {})
-            folder.record("run", **run_facts, **self._parent_facts())
-        else:
-            self.seconds_before = folder.state()["seconds"]
-            folder.write_config(job.config)
-            if job.allow_other_data:
-                facts["data_facts"] = provenance.run_facts(job.plugins, run_data)["data"]
+        if job.allow_other_data and not folder.is_new:
+            facts["data_facts"] = provenance.run_facts(job.plugins, run_data)["data"]
+        differences = self.begin_session(job.config, job.argv, facts, self._run_facts)
         if not folder.has_lock:
             self._console.warn(
                 f"{folder} cannot be locked: do not train in it twice at the same time"
             )
-        self._console.open_file(folder.path, job.argv)
         list_path = folder.file(LIST_FILE)
         if is_long(dataset.sha256) and (job.allow_other_data or not os.path.lexists(list_path)):
             with folder.writing():
@@ -88,15 +74,12 @@ class RunLog(SessionRecord):
         names = [hook.name for hook in hooks]
         variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
         facts.update(
-            argv=list(job.argv),
             hooks=names,
             total_steps=self._plan.total_steps,
             model=count_parameters(variables),
             git=provenance.read_git_commits(job.plugins.all),
             keeps_sources=job.options.keep_sources,
             sources=self._copy_sources(facts["plugins"]) if job.options.keep_sources else {},
-            seconds_before=self.seconds_before,
-            session_start=time.time(),
         )
         # The first lines of its log.
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
@@ -115,8 +98,6 @@ class RunLog(SessionRecord):
         if order:
             log(f"order  {order}")
         notes = [*job.notes, *_plan_notes(self._plan, job.origins), *changes]
-        sessions = folder.commits.sessions()
-        differences = find_session_changes(sessions[-1], facts) if sessions else []
         if differences:  # those of a resume will not be the bits of an uninterrupted run
             notes.append(f"no longer bit-exact from here: {'; '.join(differences)}")
         names = [hook.name for hook in hooks if not hook.has_due_steps]
@@ -125,6 +106,16 @@ class RunLog(SessionRecord):
             notes.append(f"one step per call, which is slower; {called}")
         for note in notes:
             log(f"note   {note}")
+
+    def _run_facts(self) -> Dict[str, Any]:
+        job = self._job
+        facts = provenance.run_facts(job.plugins, self._run_data)
+        presets = [  # that the data chose
+            {"option": option, "name": job.config[option], "reason": origin.place}
+            for option, origin in job.origins.items()
+            if origin.kind == DATA
+        ]
+        return {**facts, **({"presets": presets} if presets else {}), **self._parent_facts()}
 
     def _copy_sources(self, hashes: Dict[str, Dict[str, str]]) -> Dict[str, Any]:
         """Copy the sources of the plugins, whose files have these hashes, to the folder; return by

@@ -1,4 +1,4 @@
-"""How a session of a run ended, as its commit log has it and in lines, and the page of the run.
+"""How a session of a run begins and ends, as its commit log has it and in lines, and its page.
 
 Both kinds of runs write it: those of the training loop (run_log.py) and of drivers (driven.py).
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..display.console import MAX_METRICS, Console
 from ..display.numbers import describe_level, describe_omissions, join_metrics
@@ -17,6 +18,7 @@ from ..storage.entries import FINISHED, TRAINED
 from ..storage.folder import shell_argument
 from ..storage.report_folder import hash_reports
 from ..storage.run_folder import RunFolder
+from ..storage.session_changes import find_session_changes
 from .best_metric import WORDS
 
 
@@ -30,7 +32,7 @@ class TrainResult(NamedTuple):
 
 
 class SessionRecord:
-    """Writes how a session of a run ends; `subject` is the name of its plugin or driver.
+    """Writes how a session of a run begins and ends; `subject` is the name of its plugin or driver.
 
     Attributes:
         seconds_before: of training, in the sessions before.
@@ -40,6 +42,32 @@ class SessionRecord:
         self._folder, self._subject, self._console = folder, subject, console
         self.seconds_before = 0.0
         self._last_end: Dict[str, Any] = {}
+
+    def begin_session(
+        self,
+        config: Dict[str, Any],
+        argv: Sequence[str],
+        session: Dict[str, Any],
+        run_facts: Callable[[], Dict[str, Any]],
+    ) -> List[str]:
+        """Write the run where it is new, else what changes in its configuration, and open its log.
+
+        `session` has facts of the session, to which those of its beginning are added. Returns why
+        its bits may not be those of an undisturbed run, a clause each.
+        """
+        folder, changes = self._folder, []
+        if folder.is_new:
+            folder.create(config)
+            folder.record("run", **run_facts())
+        else:
+            self.seconds_before = folder.state()["seconds"]
+            sessions = folder.commits.sessions()
+            changes = find_session_changes(sessions[-1], session) if sessions else []
+            folder.write_config(config)
+        self._console.open_file(folder.path, list(argv))
+        session.update(argv=list(argv), seconds_before=self.seconds_before)
+        session.update(session_start=time.time())
+        return changes
 
     def end(self, result: TrainResult) -> None:
         """Write how training ended, before the test."""

@@ -7,7 +7,6 @@ which it began.
 
 from __future__ import annotations
 
-import enum
 import math
 import statistics
 import time
@@ -38,30 +37,24 @@ MIN_SPEEDUP = 1.1
 COMPILED_STEPS = 50
 
 
-class StepMode(enum.Enum):
-    """How a call of the session makes steps."""
-
-    SINGLE = "single"
-    LOOP = "loop"
-    XLA = "xla"
-
-
 class TrainingPlan(NamedTuple):
     """What a session trains. Saver and hooks are there once the plan is complete."""
 
     graph: TrainingGraph  # of one step, or of a loop of steps
     reader: Any  # of the examples, in that graph
     options: CoreOptions  # with the number of threads chosen
-    mode: StepMode
+    is_compiled: bool = False  # by XLA
     note: str = ""  # what a user should know of the mode
     saver: Any = None  # of the variables
     plugin_hooks: List[RunHook] = []  # of the hook `session_hooks`
     random_ops: List[str] = []  # those of a step whose state is not in checkpoints
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether XLA compiles the steps."""
-        return self.mode is StepMode.XLA
+    def mode(self) -> str:
+        """How a call of the session makes steps: "single", "loop" or "xla"."""
+        if self.is_compiled:
+            return "xla"
+        return "single" if self.graph.loop is None else "loop"
 
     @property
     def total_steps(self) -> int:
@@ -101,37 +94,36 @@ class PlanBuilder:
                 raise UsageError(f"--xla is on, and {reason}.", hint="Set --xla off.")
             use_xla = False
         if self._options.steps_per_call == 1 and not use_xla:
-            return self._complete(self.build_plain(StepMode.SINGLE))
+            return self._complete(self.build_plain(in_loop=False))
         # Before XLA, because only this shows whether the plugins' hooks support a loop.
         plain = self._build_loop()
         compiled: Optional[TrainingPlan] = None
         if use_xla:
             compiled = self._try_xla(plain, 0.0)[0]
-        elif use_xla is None and plain.mode is StepMode.LOOP:
+        elif use_xla is None and plain.graph.loop is not None:
             compiled = self._compare_with_xla(plain, plain.total_steps - step)
         return plain if compiled is None else self._complete(compiled)
 
     # --------------------------------------------------------------------------------------- modes
 
-    def build_plain(self, mode: StepMode) -> TrainingPlan:
+    def build_plain(self, in_loop: bool) -> TrainingPlan:
         """Build a plan without XLA, saver and hooks: that of another replica than the first."""
         tf_graph, reader, run = self._begin(self._strategy)
-        in_loop = mode is StepMode.LOOP
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
         with tf_graph.as_default():
             check_model_size(tf.global_variables())
         check_accumulation(self._options, run.total_steps, step_builder_of(run).update_counts)
         random_ops = find_random_ops(graph.train_op)
         options = choose_threads(self._options, tf_graph)
-        return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)
+        return TrainingPlan(graph, reader, options, random_ops=random_ops)
 
     def _build_loop(self) -> TrainingPlan:
         """Build a loop of steps, or else one step per call."""
         try:
-            return self._complete(self.build_plain(StepMode.LOOP))
+            return self._complete(self.build_plain(in_loop=True))
         except Exception as error:
             # Where the loop is not its cause, a single step raises it again.
-            plan = self._complete(self.build_plain(StepMode.SINGLE))
+            plan = self._complete(self.build_plain(in_loop=False))
             reason = f"a loop of steps cannot be built: {_first_line(error)}"
             steps_per_call = self._options.steps_per_call
             if steps_per_call is not None:
@@ -144,7 +136,7 @@ class PlanBuilder:
             return plan._replace(note="one step per call; " + reason)
 
     def _build_xla(self, plain: TrainingPlan) -> TrainingPlan:
-        if plain.mode is StepMode.SINGLE:
+        if plain.graph.loop is None:
             raise UsageError(plain.note)
         if plain.graph.step.summaries:
             raise UsageError("a plugin makes tf.summary ops in its step, which are texts")
@@ -163,7 +155,7 @@ class PlanBuilder:
         max_steps = min(COMPILED_STEPS, reader.max_chunk_steps)
         graph = build_compiled(self._plugins, run, reader, tf_graph, specs, max_steps)
         note = "the step is compiled by XLA"
-        return plain._replace(graph=graph, reader=reader, mode=StepMode.XLA, note=note)
+        return plain._replace(graph=graph, reader=reader, is_compiled=True, note=note)
 
     def _begin(self, strategy: PlainStep, pads_to_longest: bool = False):
         """A new graph, with its reader and its run."""

@@ -113,7 +113,9 @@ class Trainer:
 
         def build_other(replica: Replica) -> TrainingPlan:
             other = place._replace(replica=replica)
-            return PlanBuilder(self.job, self.run_data, other).build_plain(plan.mode)
+            return PlanBuilder(self.job, self.run_data, other).build_plain(
+                plan.graph.loop is not None
+            )
 
         return self.peers.complete(plan, build_other)
 
@@ -198,7 +200,7 @@ class Trainer:
                 check_model(self._folder, self.start)
         if weights is not None:
             weights.plan(step_builder_of(plan.graph.run).model_variables)
-        self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode.value)))
+        self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode)))
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = self._build_hooks()
         self.log.begin(hooks, weights.sentences if weights else (), self._best_metric)

@@ -163,7 +163,14 @@ class PluginHook(RunHook):
     def _resolve(self, fetch: Any, graph: tf.Graph) -> Any:
         """What a session fetches: for the resource of a variable, the variable's value."""
         if isinstance(fetch, str):
-            fetch = self._find(fetch, graph)
+            try:
+                fetch = graph.as_graph_element(fetch)
+            except (KeyError, TypeError, ValueError):
+                raise ToolkitError(
+                    f"{self._subject} fetches '{fetch}', which is not in the graph "
+                    f"({self._place}).",
+                    hint=f"{_HINT}.",
+                ) from None
         if not isinstance(fetch, (tf.Tensor, tf.Operation)):
             return fetch
         if fetch.graph is not graph or not graph.is_fetchable(fetch):
@@ -173,17 +180,10 @@ class PluginHook(RunHook):
                 hint=f"{_HINT}; or set --steps-per-call 1.",
             )
         if isinstance(fetch, tf.Tensor) and fetch.dtype == tf.resource:
-            return next((v for v in _variables(graph) if v.handle is fetch), fetch)
+            variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+            variables = variables + graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
+            return next((v for v in variables if getattr(v, "handle", None) is fetch), fetch)
         return fetch
-
-    def _find(self, name: str, graph: tf.Graph) -> Any:
-        try:
-            return graph.as_graph_element(name)
-        except (KeyError, TypeError, ValueError):
-            raise ToolkitError(
-                f"{self._subject} fetches '{name}', which is not in the graph ({self._place}).",
-                hint=f"{_HINT}.",
-            ) from None
 
     def _is_read(self, fetch: Any) -> bool:
         """Whether variables alone decide a value."""
@@ -222,10 +222,3 @@ def refused_variables(place: str) -> Iterator[None]:
             hint="Create it in the hook 'build', or with run.state; an optimizer belongs in the "
             "hook 'optimize'.",
         )
-
-
-def _variables(graph: tf.Graph) -> List[Any]:
-    """The variables of a graph that have a resource."""
-    collections = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
-    variables = [v for collection in collections for v in graph.get_collection(collection)]
-    return [variable for variable in variables if hasattr(variable, "handle")]

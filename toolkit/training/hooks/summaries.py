@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import time
-from typing import Any, Optional
+from typing import Any, Dict
 
 from ...compat import summarize_tf_error, tf
 from ...files import plain_path, sync
@@ -21,6 +21,9 @@ class Summaries(SessionHook):
     the graph.
 
     What was written up to a checkpoint is on the disk before the checkpoint is committed.
+    TensorFlow's own writer hands events to a thread, which loses them when the process is killed
+    and whose errors nobody catches. Here they are handed to the system after FLUSH_SECS at most
+    where others follow.
     """
 
     name = "summaries"
@@ -30,7 +33,8 @@ class Summaries(SessionHook):
         self._folder = folder
         self._tf_graph = tf_graph
         self._merged: Any = None  # all of tf.summary's, if there are any
-        self._file: Optional[EventFile] = None
+        self._writer: Any = None  # of the file at `_path`, once there is an event
+        self._path, self._last_flush = "", 0.0
 
     def begin(self):
         self._merged = tf.summary.merge_all()
@@ -53,9 +57,10 @@ class Summaries(SessionHook):
             self.write(step, tf.Summary.FromString(values))
 
     def on_commit(self):
-        if self._file is not None:
+        if self._writer is not None:
             with self._translated_errors():
-                self._file.flush(durable=True)
+                self._flush()
+                sync(self._path)
 
     def write(self, step: int, summary: tf.Summary) -> None:
         """Add a summary to the events of `step`."""
@@ -63,16 +68,39 @@ class Summaries(SessionHook):
 
     def close(self) -> None:
         """Write what is left and close the file; hooks that stop later may have written more."""
-        if self._file is not None:
+        if self._writer is not None:
             with self._translated_errors():
-                self._file.close()
-            self._file = None
+                self._writer.close()
+            self._writer = None
 
     def _write(self, **content: Any) -> None:
+        """Add an event: `step` and the other fields of a tf.Event."""
         with self._translated_errors():
-            if self._file is None:  # a hook that is restored before this one may be the first
-                self._file = EventFile(self._folder.file("events"))
-            self._file.add(**content)
+            if self._writer is None:  # a hook that is restored before this one may be the first
+                self._open()
+            self._add(content)
+            if time.monotonic() - self._last_flush > FLUSH_SECS:
+                self._flush()
+
+    def _open(self) -> None:
+        """Open a new file of events, whose head is with the system at once."""
+        folder = self._folder.file("events")
+        os.makedirs(folder, exist_ok=True)
+        # TensorBoard reads the files in the order of their names.
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}"
+        self._path = os.path.join(folder, f"{name}.{time.time_ns():020d}")
+        with plain_path(self._path) as path:
+            self._writer = tf.io.TFRecordWriter(path)
+        self._add({"file_version": "brain.Event:2"})
+        self._flush()
+
+    def _add(self, content: Dict[str, Any]) -> None:
+        event = tf.Event(wall_time=time.time(), **content)
+        self._writer.write(event.SerializeToString())
+
+    def _flush(self) -> None:
+        self._writer.flush()
+        self._last_flush = time.monotonic()
 
     @contextlib.contextmanager
     def _translated_errors(self):
@@ -81,42 +109,3 @@ class Summaries(SessionHook):
                 yield
         except tf.errors.OpError as error:
             raise self._folder.write_error(summarize_tf_error(error.message)) from error
-
-
-class EventFile:
-    """A new file of events in a folder, which is created if it does not exist.
-
-    TensorFlow's own writer hands events to a thread, which loses them when the process is killed
-    and whose errors nobody catches. Here they are handed to the system after FLUSH_SECS at most
-    where others follow, and reach the disk on request.
-
-    Raises:
-        OSError, tf.errors.OpError: the file cannot be written.
-    """
-
-    def __init__(self, folder: str):
-        os.makedirs(folder, exist_ok=True)
-        # TensorBoard reads the files in the order of their names.
-        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}"
-        self.path = os.path.join(folder, f"{name}.{time.time_ns():020d}")
-        with plain_path(self.path) as path:
-            self._writer = tf.io.TFRecordWriter(path)
-        self._last_flush = time.monotonic()
-        self.add(file_version="brain.Event:2")
-        self.flush()
-
-    def add(self, **content: Any) -> None:
-        """Add an event: `step` and the other fields of a tf.Event."""
-        self._writer.write(tf.Event(wall_time=time.time(), **content).SerializeToString())
-        if time.monotonic() - self._last_flush > FLUSH_SECS:
-            self.flush()
-
-    def flush(self, durable: bool = False) -> None:
-        """Hand all events to the system; `durable`: wait until they are on the disk."""
-        self._writer.flush()
-        self._last_flush = time.monotonic()
-        if durable:
-            sync(self.path)
-
-    def close(self) -> None:
-        self._writer.close()
