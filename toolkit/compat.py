@@ -5,7 +5,7 @@ No other module asks for TensorFlow's version. The differences are:
 - 2.x is used through `tensorflow.compat.v1`, which 1.15 has too: graphs, sessions and resource
   variables are switched on in both.
 - 2.x logs before it reads its log level, so its output is captured during the import.
-- 2.x has Keras 3 unless the package `tf_keras` is installed; only that one works in a graph.
+- 2.x has Keras 3, which works in no graph, unless it is told to take the package `tf_keras`.
 - 1.15 makes numpy raise FutureWarnings, which are ignored during the import.
 - 1.15 cannot compile steps with XLA (`HAS_XLA`).
 - 1.15 has oneDNN's convolutions only in some builds (`ONEDNN`).
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib.util
 import io
 import logging
 import os
@@ -97,9 +96,7 @@ def _fast_import() -> Iterator[None]:
 # TensorFlow reads these variables once, during its import.
 if not VERBOSE:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# Without the package, TensorFlow before 2.16 would fail to import with this variable.
-if importlib.util.find_spec("tf_keras") is not None:
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 _loading = waiting("Loading TensorFlow", is_logged=False)
 with _loading, _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     if not VERBOSE:

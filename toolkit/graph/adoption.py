@@ -138,8 +138,8 @@ def adopt(
     ]
     # What a refusal undoes. A step that an earlier guard refused was counted there.
     was_finite = earlier.finite if earlier else tf.constant(True)
-    undo = [GuardedUpdate(train_op, was_finite, None, old_values)]
-    skipped, refuse = make_refusal([values], options, undo)
+    undo = [GuardedUpdate(train_op, was_finite, old_values)]
+    refuse = make_refusal([values], options, undo)
     with tf.control_dependencies([train_op]):
         op = tf.cond(finite, lambda: tf.group(tf.no_op()), refuse).op
-    return GuardedUpdate(op, finite, skipped, old_values), values
+    return GuardedUpdate(op, finite, old_values), values

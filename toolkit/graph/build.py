@@ -203,7 +203,6 @@ def _build_model(plugins: Plugins, run: Run) -> Any:
     builder = step_builder_of(run)
     with seed_initial_values(run.options.seed), tf.variable_creator_scope(create_without_cache):
         model = plugins.call_hook("build", run=run)
-    builder.networks.end_build()
     builder.model_variables = [v for v in tf.global_variables() if v is not run.global_step]
     return model
 
@@ -274,12 +273,13 @@ def _build_step(
     builder = step_builder_of(run)
     builder.begin_step()
     features, labels = read(run.step_index)
-    with _step_hook(plugins, run, "augment"):
+    note = builder.notes.append
+    with noted_draws(plugins, "augment", note), refused_variables(plugins, "augment"):
         features, labels = plugins.augment(features, labels, run)
-    with _step_hook(plugins, run, "call"):
+    with noted_draws(plugins, "call", note):
         outputs, updates = _call(plugins, run, model, features, labels)
     builder.keep_state_updates(updates)
-    with _step_hook(plugins, run, "loss"):
+    with noted_draws(plugins, "loss", note), refused_variables(plugins, "loss"):
         loss = _ask_loss(plugins, run, model, features, labels, outputs)
     losses = _by_name(loss)
     examples = {"features": features, "labels": labels}
@@ -300,14 +300,6 @@ def _build_step(
     batch, logged = Batch(features, labels), run.logged
     train_op = builder.add_scalars(train_op, {**losses, **logged})
     return train_op, StepOutputs(batch, builder.guard_values, outputs, logged, losses, ())
-
-
-@contextlib.contextmanager
-def _step_hook(plugins: Plugins, run: Run, hook: str) -> Iterator[None]:
-    """Call a hook of the step in the block: it creates no variables and no constant draws."""
-    note = step_builder_of(run).notes.append
-    with noted_draws(plugins, hook, note), refused_variables(plugins, hook):
-        yield
 
 
 def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:

@@ -37,7 +37,6 @@ class GuardedUpdate(NamedTuple):
 
     op: Any
     finite: Any  # bool scalar: whether this and all earlier updates of the step happened
-    skipped: Any  # int64 variable that counts skipped steps, or None with the policy "stop"
     old_values: List[Tuple[Any, Any]]  # (handle, value before the update) of what it changes
     all_finite: Any = None  # bool scalar of a compiled update: False where training has to stop
 
@@ -67,12 +66,11 @@ def guard_by_condition(
     if reads:
         with tf.control_dependencies(reads):
             finite = tf.identity(finite)
-    values = [GuardValues(u.name, u.loss, u.gradient_norm) for u in updates]
-    skipped, refuse = make_refusal(values, options, earlier)
+    refuse = make_refusal(guard_values(updates), options, earlier)
     # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
     # step.
     op = tf.cond(finite, lambda: tf.group(*[apply_update(u, options) for u in updates]), refuse).op
-    return GuardedUpdate(op, finite, skipped, old_values)
+    return GuardedUpdate(op, finite, old_values)
 
 
 def guard_by_selection(
@@ -114,12 +112,11 @@ def guard_by_selection(
         ops += _assign(frozen_values)
         ops += [_select(finite, handle, value) for handle, value in _values_before_step(earlier)]
     if options.on_nonfinite == "stop":
-        return GuardedUpdate(tf.group(*ops), finite, None, old_values, finite)
-    skipped = create_counter(SKIPPED_STEPS)
+        return GuardedUpdate(tf.group(*ops), finite, old_values, finite)
     first = earlier[-1].finite if earlier else tf.constant(True)
     count = tf.cast(tf.logical_and(first, tf.logical_not(finite)), tf.int64)
-    ops.append(skipped.assign_add(count, read_value=False))
-    return GuardedUpdate(tf.group(*ops), finite, skipped, old_values)
+    ops.append(create_counter(SKIPPED_STEPS).assign_add(count, read_value=False))
+    return GuardedUpdate(tf.group(*ops), finite, old_values)
 
 
 def run_behind_guard(
@@ -187,13 +184,19 @@ def _are_finite(updates: Sequence[Update], earlier: Sequence[GuardedUpdate]):
 # ------------------------------------------------------------------------------------------ refusal
 
 
+def guard_values(updates: Sequence[Update]) -> List[GuardValues]:
+    """What the guard looks at to decide whether these updates happen."""
+    return [GuardValues(u.name, u.loss, u.gradient_norm) for u in updates]
+
+
 def make_refusal(values: Sequence[GuardValues], options: Any, earlier: Sequence[GuardedUpdate]):
-    """The counter of skipped steps, None with the policy "stop"; and what builds a refusal.
+    """The function that builds a refusal, in a condition.
 
     A refusal rolls the earlier updates of the step back. Then it fails with an assertion that holds
     name, loss and norm of each update; or counts the step, which an earlier guard may have done.
     """
-    skipped: Any = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
+    skips = options.on_nonfinite == "skip"
+    skipped: Any = create_counter(SKIPPED_STEPS) if skips else None  # outside of the condition
 
     def fail():
         with tf.control_dependencies(_assign(_values_before_step(earlier))):
@@ -206,7 +209,7 @@ def make_refusal(values: Sequence[GuardValues], options: Any, earlier: Sequence[
         counted = skipped.assign_add(count, read_value=False)
         return tf.group(counted, *_assign(_values_before_step(earlier)))
 
-    return skipped, fail if skipped is None else skip
+    return skip if skips else fail
 
 
 def _assign(pairs: Sequence[Tuple[Any, Any]]) -> List[tf.Operation]:

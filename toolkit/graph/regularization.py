@@ -19,8 +19,7 @@ class NetworkList:
 
     def __init__(self) -> None:
         self._networks: Dict[str, Any] = {}
-        self._losses: List[Any] = []  # of TensorFlow's collection, after `build`
-        self._renewed: Dict[str, Any] = {}  # name of one -> its copy in the present step
+        self._renewed: Dict[str, Any] = {}  # name of a loss of `build` -> its copy in the step
 
     def add(self, network: Any, name: str) -> str:
         """Add a network, and return its name, unique in the run."""
@@ -31,15 +30,13 @@ class NetworkList:
         self._networks[unique] = network
         return unique
 
-    def end_build(self) -> None:
-        """Record the losses of regularizers that `build` added to TensorFlow's collection."""
-        self._losses = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
-
     def begin_step(self) -> None:
-        """Compute these losses in the step that begins, and let the networks know of it."""
+        """Compute the losses that `build` added to TensorFlow's collection in the step that begins,
+        and let the networks know of it.
+        """
         copies: Dict[str, List[Any]] = {}
-        self._renewed = {loss.name: _copy(loss, copies) for loss in self._losses}
         collection = tf.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES)
+        self._renewed = {loss.name: _copy(loss, copies) for loss in collection}
         collection[:] = list(self._renewed.values())
         for network in self._networks.values():
             network.begin_step()

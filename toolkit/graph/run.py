@@ -101,7 +101,7 @@ class Run:
     @property
     def global_step(self) -> tf.Variable:
         """int64 scalar variable: the number of steps so far."""
-        return self._builder.global_step
+        return tf.train.get_or_create_global_step()
 
     @property
     def step_index(self) -> tf.Tensor:
@@ -479,7 +479,13 @@ class Run:
             ToolkitError: outside of mode "train".
         """
         self._check_mode("update_state")
-        self._builder.update_state(function)
+        if not callable(function):
+            raise ToolkitError(
+                f"run.update_state got {function!r:.100}, expected a function.",
+                hint="Write run.update_state(lambda: variable.assign(...)): the op is built behind "
+                "the guard.",
+            )
+        self._builder.state_functions.append(function)
 
     def after_restore(self, function: Callable[[], Any]) -> None:
         """Change the model's variables after they are restored to evaluate or predict.

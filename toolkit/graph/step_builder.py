@@ -1,7 +1,7 @@
 """One step while it is built, from its gradients to its last op. `Run` calls it for plugins; the
 core begins and ends a step.
 
-    begin_step        forget the step before
+    begin_step        read what the step starts from; a builder builds one step
     compute_update    the gradients of one loss, averaged over replicas, and their norm
     apply             the guard; behind it clipping, optimizers, decay, state updates; step + 1
     finish            guard the plugin's own updates; what extensions update behind the guard
@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set
 from ..compat import tf
 from ..errors import ToolkitError, UsageError
 from . import adoption
-from .guard import SKIPPED_STEPS, GuardedUpdate, GuardValues, run_behind_guard
+from .guard import SKIPPED_STEPS, GuardedUpdate, GuardValues, guard_values, run_behind_guard
 from .initial_values import InitialFit
 from .ops import state_updates, written_variables
 from .optimizers.parts import RATE_OPTIONS, Settings, UpdateOptimizers, UserGroups
@@ -25,7 +25,7 @@ from .regularization import NetworkList
 from .replica import ALONE, Replica
 from .step_strategy import PlainStep
 from .step_sums import add_scalars
-from .updates import Update, is_complete
+from .updates import Update, create_counter, is_complete
 
 
 class StepBuilder:
@@ -41,9 +41,7 @@ class StepBuilder:
         self.strategy = strategy
         self._options, self._total_steps, self._replica = options, total_steps, replica
         self._user_groups = UserGroups(options)
-        # What is of the graph, not of a step.
         self.omitted_losses = 0  # of regularizers, that the step does not minimize
-        self.counters: Dict[str, Any] = {}  # name -> int64 variable of what the guard counts
         self.logged: Dict[str, Any] = {}  # name -> scalar tensor of all that was logged so far
         self.position: Any = None  # the tensor of `Run.position`, once something read it
         self.notes: List[str] = []  # what a user may not expect of the model
@@ -54,20 +52,17 @@ class StepBuilder:
         self.restore_functions: List[Callable[[], Any]] = []  # what `Run.after_restore` got
         self.summed: List[str] = []  # the names of the scalars that the step adds to its sums
         self._rate_names: Set[str] = set()
-        self._build_functions: List[Callable[[], Any]] = []  # state updates of the hook build
+        self.state_functions: List[Callable[[], Any]] = []  # what `Run.update_state` got
         self._draws_alike = False  # whether all replicas draw the same numbers
         self._start: Optional[Dict[str, Any]] = None
-        self._step_index: Any = None  # None between two steps
-        self._forget_step()
-
-    def _forget_step(self) -> None:
+        self._step_index: Any = None  # None but while the step is built
         self.guard_values: List[GuardValues] = []  # what the guard looks at, update by update
         self.all_finite: Any = None  # bool scalar of a compiled step, False where it was refused
         self.own_losses: List[Any] = []  # that `Run.adopt` got
         self.own_variables: List[str] = []  # that the plugin updates by ops of its own, by name
         self.update_counts: Dict[str, int] = {}  # name -> how many updates of it the step has
         self.state_updates: List[Any] = []  # of forward passes, until an update takes them
-        self._num_collected = len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))  # before these passes
+        self._num_collected = 0  # of TensorFlow's collection, before these passes
         self._optimizers: Dict[str, UpdateOptimizers] = {}  # by the names of updates
         self._trained: Dict[str, Set[str]] = {}  # name of an update -> names of its variables
         self._frozen_name: Optional[str] = None  # of the last update of which all are frozen
@@ -75,7 +70,6 @@ class StepBuilder:
         self._last: Optional[GuardedUpdate] = None
         self._last_name = ""
         self._guarded_ops: Set[Any] = set()  # all ops of guarded updates
-        self._state_functions: List[Callable[[], Any]] = []
         self._gradient_changes: List[Callable[..., Any]] = []
         self._rate_changes: List[Callable[..., Any]] = []
         self._has_sole_change = False  # whether a change of rates allows no other
@@ -85,11 +79,10 @@ class StepBuilder:
     # ------------------------------------------------------------------------------------ the step
 
     def begin_step(self) -> None:
-        """Forget the step before, and read what the new one starts from."""
-        self._forget_step()
+        """Read what the step starts from."""
+        self._num_collected = len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
         self._start = self.strategy.read_start()
-        self._step_index = self.strategy.read_index(self.global_step)
-        self._user_groups.begin_step()
+        self._step_index = self.strategy.read_index(tf.train.get_or_create_global_step())
         self.networks.begin_step()
 
     def keep_state_updates(self, updates: Sequence[Any]) -> None:
@@ -98,7 +91,8 @@ class StepBuilder:
         All variables of the model exist now, and none of its optimizers.
         """
         self.state_updates = list(updates)
-        self.parameters = [v for v in tf.global_variables() if v is not self.global_step]
+        global_step = tf.train.get_or_create_global_step()
+        self.parameters = [v for v in tf.global_variables() if v is not global_step]
 
     def compute_update(
         self,
@@ -152,9 +146,10 @@ class StepBuilder:
         norm = tf.sqrt(tf.reshape(squares, []))
         parts = optimizers.parts(trained)
         for part in parts:
-            if part.learning_rate is not None:
+            rate = part.optimizer.learning_rate
+            if rate is not None:
                 key = prefix + "learning_rate" + (part.group and f"/{part.group}")
-                self.log(key, tf.convert_to_tensor(part.learning_rate))
+                self.log(key, tf.convert_to_tensor(rate))
                 self._rate_names.add(key)
         self.log(prefix + "gradient_norm", norm)
         # The changes of extensions, with a name that no other update of the step has.
@@ -174,8 +169,8 @@ class StepBuilder:
             guarded = self.strategy.guard(
                 updates, self._options, self._earlier, not advance_step, self._start
             )
-        self._keep_guarded(guarded, [GuardValues(u.name, u.loss, u.gradient_norm) for u in updates])
-        self._last_name = updates[-1].name
+        self._last, self._last_name = guarded, updates[-1].name
+        self.guard_values += guard_values(updates)
         for update in updates:
             self.update_counts[update.name] = self.update_counts.get(update.name, 0) + 1
         if advance_step:
@@ -195,16 +190,11 @@ class StepBuilder:
         self._guarded_ops.update(set(graph.get_operations()) - ops_before)
         return op
 
-    def _keep_guarded(self, guarded: GuardedUpdate, values: Sequence[GuardValues]) -> None:
-        self._last = guarded
-        self.guard_values += values
-        if guarded.skipped is not None:
-            self.counters[SKIPPED_STEPS] = guarded.skipped
-
     def _advance_step(self, guarded: GuardedUpdate) -> tf.Operation:
         with tf.control_dependencies([guarded.op, self.step_index]):
             one = 1 if guarded.all_finite is None else tf.cast(guarded.all_finite, tf.int64)
-            return self.global_step.assign_add(one, read_value=False)
+            global_step = tf.train.get_or_create_global_step()
+            return global_step.assign_add(one, read_value=False)
 
     def finish(self, train_op: tf.Operation, losses: Dict[str, Any]) -> tf.Operation:
         """Complete the step that the hook `optimize` returned: guard the plugin's own updates, then
@@ -213,8 +203,7 @@ class StepBuilder:
         """
         self._check_changes()
         train_op = self._guard_own_updates(train_op, losses)
-        functions = [*self._build_functions, *self._state_functions]
-        if not functions:
+        if not self.state_functions:
             return train_op
         if self._last is None:
             raise ToolkitError(
@@ -226,7 +215,7 @@ class StepBuilder:
             if self._options.accumulate > 1 and self.update_counts:
                 applied = is_complete(self._last_name)
             with self._draws_for_variables():
-                op = run_behind_guard(functions, self._last, applied)
+                op = run_behind_guard(self.state_functions, self._last, applied)
         with tf.control_dependencies([op]):
             return tf.group(train_op)
 
@@ -253,7 +242,8 @@ class StepBuilder:
         guarded, values = adoption.adopt(
             train_op, writes, checked, self._options, self._last, self.step_index
         )
-        self._keep_guarded(guarded, [values])
+        self._last = guarded
+        self.guard_values.append(values)
         self.log("update_norm", values.gradient_norm)
         return guarded.op if advances_step else self._advance_step(guarded)
 
@@ -273,14 +263,11 @@ class StepBuilder:
     # ------------------------------------------------------------------------ what an update needs
 
     @property
-    def global_step(self) -> tf.Variable:
-        """int64 scalar variable: the number of steps so far."""
-        return tf.train.get_or_create_global_step()
-
-    @property
     def step_index(self) -> tf.Tensor:
         """int64 scalar tensor: the number of steps before the one that is being built."""
-        return self.global_step.read_value() if self._step_index is None else self._step_index
+        if self._step_index is None:
+            return tf.train.get_or_create_global_step().read_value()
+        return self._step_index
 
     def draw(self, kind: str, shape: Any, seed_pair: Any, *args: float) -> tf.Tensor:
         """Draw "uniform" or "normal" numbers of this replica's examples; see `Run.uniform`."""
@@ -348,17 +335,6 @@ class StepBuilder:
 
     # -------------------------------------------------------------- what plugins and extensions add
 
-    def update_state(self, function: Callable[[], Any]) -> None:
-        """See `Run.update_state`."""
-        if not callable(function):
-            raise ToolkitError(
-                f"run.update_state got {function!r:.100}, expected a function.",
-                hint="Write run.update_state(lambda: variable.assign(...)): the op is built behind "
-                "the guard.",
-            )
-        is_in_step = self._step_index is not None
-        (self._state_functions if is_in_step else self._build_functions).append(function)
-
     def change_gradients(self, function: Callable[..., Any]) -> None:
         """See `Run.change_gradients`."""
         self._check_before_updates("change_gradients")
@@ -403,6 +379,12 @@ class StepBuilder:
             )
 
     # ------------------------------------------------------------------------- facts for the core
+
+    @property
+    def counters(self) -> Dict[str, Any]:
+        """Name -> int64 variable of what the guard of the step counts."""
+        is_counted = self._last is not None and self._options.on_nonfinite == "skip"
+        return {SKIPPED_STEPS: create_counter(SKIPPED_STEPS)} if is_counted else {}
 
     def frozen_variables(self) -> Set[str]:
         """The names of the trainable variables that a group of an update of the step freezes."""

@@ -98,7 +98,8 @@ def _update_variables(update: Update, gradients: Sequence[Any], options: Any) ->
             changed = part.optimizer.apply([(gradient_of[v.op.name], v) for v in part.variables])
             if part.weight_decays:
                 with tf.control_dependencies([changed]):
-                    factors = {d: part.learning_rate * d for d in part.weight_decays.values()}
+                    rate = part.optimizer.learning_rate
+                    factors = {d: rate * d for d in part.weight_decays.values()}
                     decays = [(v, part.weight_decays.get(v.op.name)) for v in part.variables]
                     decayed = [v.assign_sub(factors[d] * v.read_value()) for v, d in decays if d]
                     changed = tf.group(*decayed)

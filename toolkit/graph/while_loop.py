@@ -35,9 +35,9 @@ def _tensors_of(structure: Any) -> List[tf.Tensor]:
 def _replace_tensors(structure, tensors) -> Any:
     """The structure with its tensors replaced, in their order; other leaves stay."""
     iterator = iter(tensors)
-    leaves = tf.nest.flatten(structure)
-    leaves = [next(iterator) if isinstance(leaf, tf.Tensor) else leaf for leaf in leaves]
-    return tf.nest.pack_sequence_as(structure, leaves)
+    return tf.nest.map_structure(
+        lambda leaf: next(iterator) if isinstance(leaf, tf.Tensor) else leaf, structure
+    )
 
 
 def make_num_steps():

@@ -7,9 +7,8 @@ and its update is one op. These hold in a single step, in a loop, and in a step 
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from typing import Any, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Iterable, List, Mapping, Sequence, Tuple
 
 from ...compat import tf
 from ...errors import UsageError, suggest
@@ -108,8 +107,7 @@ class TrainOptimizer:
     """
 
     def __init__(self, optimizer: Any, scope: str, rate: Any = None):
-        self._optimizer = optimizer
-        self._scope_name = scope
+        self._optimizer, self._scope = optimizer, scope
         # float32 scalar tensor; None if it is unknown.
         self.learning_rate = self._own_rate() if rate is None else rate
 
@@ -120,7 +118,7 @@ class TrainOptimizer:
 
     def create_variables(self, variables: Sequence[Any]) -> None:
         """Create what the optimizer stores for the variables, unless it exists."""
-        with self._scope():
+        with tf.init_scope(), tf.name_scope(self._scope):  # the same in a loop and outside
             # tf.train has no public way to create them before the first update.
             if variables:  # Nadam's asks the first for its dtype
                 self._optimizer._create_slots(variables)
@@ -132,12 +130,6 @@ class TrainOptimizer:
     def apply(self, pairs: Iterable[Tuple[Any, Any]]):
         """Build one op that updates variables, from pairs of a dense gradient and its variable."""
         return self._optimizer.apply_gradients(list(pairs))
-
-    @contextlib.contextmanager
-    def _scope(self) -> Iterator[None]:
-        """The scope of the optimizer's variables, the same in a loop and outside."""
-        with tf.init_scope(), tf.name_scope(self._scope_name):
-            yield
 
     def _own_rate(self) -> Any:
         # Each class of tf.train has one of these; a class of somebody else need not.
@@ -158,7 +150,7 @@ class KerasOptimizer(TrainOptimizer):
         return list(zip(tf.gradients(loss, variables, gate_gradients=True), variables))
 
     def create_variables(self, variables: Sequence[Any]) -> None:
-        with self._scope():
+        with tf.init_scope(), tf.name_scope(self._scope):  # the same in a loop and outside
             assert self._optimizer.iterations is not None  # the first access creates it
             self._optimizer._create_hypers()
             if variables:  # Nadam's asks the first for its dtype

@@ -41,7 +41,6 @@ class Part(NamedTuple):
     """The variables of an update that one optimizer changes, at one learning rate."""
 
     optimizer: TrainOptimizer
-    learning_rate: Any  # float32 scalar tensor; None where an object does not say it
     variables: List[Any]
     weight_decays: Dict[str, float]  # by the names of the variables that decay
     group: str  # the pattern of the group with this rate; "" for the rest
@@ -88,10 +87,6 @@ class UserGroups:
         self.groups: List[Group] = [group for _, group in flags]
         self.exclusions = [Group(pattern) for pattern in options.decay_exclude]
         self._flags = flags + [("decay-exclude", group) for group in self.exclusions]
-        self.begin_step()
-
-    def begin_step(self) -> None:
-        """Forget the variables of the step before."""
         self.trained: Set[str] = set()
         self.updated: Set[str] = set()
 
@@ -197,7 +192,7 @@ class UpdateOptimizers:
                     "--weight-decay 0.",
                 )
             pattern = self._rate_groups[number - 1].pattern if number else ""
-            parts.append(Part(adapter, adapter.learning_rate, members, own, pattern))
+            parts.append(Part(adapter, members, own, pattern))
         return parts
 
     def _weight_decay(self, variable: Any) -> float:
