@@ -147,7 +147,7 @@ class Observation(Observer):
                 for seen in (self.trained, self.fed, self.between, self.training_graphs):
                     seen.clear()
                 self.feeds.clear()
-                run_session = functools.partial(self.sessions.run, session)
+                run_session = functools.partial(self.run_session, session)
                 self.initial = read_values(run_session, find_places(graph))
             self.training_graphs += [] if graph in self.training_graphs else [graph]
         sources = [op for op in kind.resources if kind.trains and is_source(op)]
@@ -190,12 +190,12 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
     except ToolkitError as error:
         seen.refusal = error
     except Exception as error:
-        if seen.refusal is None and seen.sessions.failure is None:
+        if seen.refusal is None and seen.failure is None:
             raise ToolkitError(
                 f"{name} failed: {type(error).__name__}: {error}.",
                 hint="See that it runs with its arguments; -v shows the traceback.",
             ) from error
-    seen.refusal = seen.refusal or seen.sessions.failure
+    seen.refusal = seen.refusal or seen.failure
     seen.files = sorted(_list_files(folder) - before)
     return seen
 

@@ -31,7 +31,7 @@ from .queues import Queues
 from .session import Sessions
 
 
-class Observer:
+class Observer(Sessions):
     """Observes a script; a subclass answers its calls.
 
     Args:
@@ -43,14 +43,11 @@ class Observer:
     """
 
     def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
-        self.settings, self._as_written = settings, as_written
-        self.calls = Calls(
-            settings["script"], (lambda graph: ()) if as_written else Order().complete
-        )
-        self.refuse = self.calls.refusal
-        self.sessions = Sessions(self, settings["threads"])
-        self.queues = Queues(self.calls, self.sessions.run)
-        self.number = 0
+        complete = (lambda graph: ()) if as_written else Order().complete
+        self.calls = Calls(settings["script"], complete)
+        super().__init__(settings["threads"], self.calls.refusal)
+        self.settings, self._as_written, self.number = settings, as_written, 0
+        self.queues = Queues(self.calls, self.run_session)
 
     def install(self, patches: Patches) -> None:
         """Patch what the script calls."""
@@ -58,8 +55,8 @@ class Observer:
         fix_entropy(patches, seed)
         (fix_op_seeds if self._as_written else make_stateless)(patches, seed)
         self.calls.record_losses(patches)
-        self.sessions.install(patches)
-        observe(patches, self.sessions, self.see, os.path.dirname(self.settings["script"]))
+        super().install(patches)
+        observe(patches, self, self.see, os.path.dirname(self.settings["script"]))
         self.queues.install(patches)
 
     def run_script(self) -> None:
@@ -74,22 +71,9 @@ class Observer:
         kind = self.calls.find(session.graph, targets, fetches, feeds)
         return kind, {**with_number(session.graph, feeds, self.number), **kind.closed}
 
-    def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
-        """The values of the fetches of a call: tensors, with `feeds`: tensor -> array.
-
-        `run` makes it, with other `targets`, `fetches` and `feeds` where it is given those.
-        """
-        raise NotImplementedError
-
     def see(self, name: str, read: Callable[[], Any]) -> Any:
         """The JSON value that the script sees besides, by a name; `read` gets it."""
         return read()
-
-    def close(self, number: int, session: Any) -> None:
-        """Called before a session is closed."""
-
-    def wake(self) -> None:
-        """Called in a thread that has failed, for which the main one may wait."""
 
 
 def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
