@@ -218,12 +218,14 @@ class Drive(Observer):
         if self._error is not None:
             raise self._error
         try:
-            kind, fed = self.prepare(session, targets, fetches, feeds)
+            kind, run = self.prepare(session, targets, fetches, feeds, run)
             if self._is_over:  # such as a call in a `finally` of the script
-                self.queues.fill(session, kind, fed)
-                return list(run(feeds=fed))
-            arrays = [self._as_in_journal(value) for value in feeds.values()]
-            values = self._answer_next(session, kind, fetches, arrays, fed, run)
+                return list(run())
+            arrays = list(feeds.values())
+            for place, value in enumerate(arrays if self._handles else ()):
+                if value.dtype == object and not value.shape:  # perhaps a handle
+                    arrays[place] = np.array(self._handles.get(value.item(), value), object)
+            values = self._answer_next(session, kind, fetches, arrays, run)
         except ToolkitError as error:  # the script may catch it
             if not self._is_over:
                 self._is_over, self._error = True, error
@@ -232,7 +234,7 @@ class Drive(Observer):
             raise values
         return values
 
-    def _answer_next(self, session, kind: Kind, fetches, arrays, fed, run) -> Any:
+    def _answer_next(self, session, kind: Kind, fetches, arrays, run) -> Any:
         """The values of the fetches, or the error of TensorFlow, from the journal or computed."""
         for name in kind.noise:
             if name not in self._warned:
@@ -241,15 +243,14 @@ class Drive(Observer):
                 self._run.warn(f"'{name}' {what}: a resume may have other bits")
         if self._replay is not None:
             values = self._recorder.read(self._replay, self.number, kind, arrays)
-            self._move_resources(session, kind, fetches, values, fed, run)
+            self._move_resources(kind, fetches, values, run)
             self.step += kind.trains and not isinstance(values, Exception)
             self._end_replay()
             return values
         if kind.trains and not self.step:
             self.unobserved(self._run.assign_initial_weights, session)
         try:
-            self.queues.fill(session, kind, fed)
-            found = run(fetches=[*fetches, *kind.losses], feeds=fed)
+            found = run(fetches=[*fetches, *kind.losses])
         except tf.errors.OpError as error:
             self._recorder.write(self.number, kind, arrays, error)
             return error
@@ -358,7 +359,7 @@ class Drive(Observer):
             self._is_over = self._is_at_end = True
             raise EndOfRun(0)
 
-    def _move_resources(self, session, kind: Kind, fetches, values: Any, feeds, run) -> None:
+    def _move_resources(self, kind: Kind, fetches, values: Any, run) -> None:
         """Let iterators, queues and tables do what they did in a call that is answered.
 
         A handle by which the call knows an iterator is that of this process: it replaces the one
@@ -368,8 +369,7 @@ class Drive(Observer):
         if not kind.resources and not handles:
             return
         try:
-            self.queues.fill(session, kind, feeds)
-            found = run(targets=kind.resources, fetches=list(handles.values()), feeds=feeds)
+            found = run(targets=kind.resources, fetches=list(handles.values()))
         except tf.errors.OpError as error:
             if isinstance(values, Exception):
                 return
@@ -380,11 +380,6 @@ class Drive(Observer):
         for place, handle in zip(handles, found):  # the first that the journal has names it
             self._handles.setdefault(handle, values[place])
             values[place] = handle
-
-    def _as_in_journal(self, value: Any) -> Any:
-        """A fed array, or the handle that the journal has in place of a fed one."""
-        is_handle = bool(self._handles) and value.dtype == object and not value.shape
-        return np.array(self._handles.get(value.item(), value), object) if is_handle else value
 
 
 def _start(number: int) -> str:

@@ -139,7 +139,7 @@ class Observation(Observer):
 
     def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         graph = session.graph
-        kind, numbered = self.prepare(session, targets, fetches, feeds)
+        kind, run = self.prepare(session, targets, fetches, feeds, run)
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         if kind.trains:
             # Train calls without a loss, before those with one, gave weights their first values.
@@ -153,8 +153,7 @@ class Observation(Observer):
         sources = [op for op in kind.resources if kind.trains and is_source(op)]
         outputs = [t for op in sources if not op._get_control_flow_context() for t in op.outputs]
         taken = [tensor for tensor in outputs if tensor.dtype != tf.variant]
-        self.queues.fill(session, kind, numbered)
-        values = run(fetches=[*fetches, *taken], feeds=numbered)
+        values = run(fetches=[*fetches, *taken])
         result: List[Any] = values[: len(fetches)]
         names = [*kind.feeds, *(tensor.name for tensor in taken)]
         arrays = map(np.asarray, [*feeds.values(), *values[len(fetches) :]])
@@ -258,8 +257,9 @@ def _join(rules: Dict[str, str]) -> str:
     return ",".join(f"{name}={rule}" for name, rule in rules.items())
 
 
-def _list_rows(seen: Observation) -> List[Tuple[str, str]]:
-    rows: List[Tuple[str, str]] = []
+def print_table(settings: Mapping[str, Any]) -> int:
+    """Print the table of a script; return 1 if it would be refused."""
+    seen, rows = observe(settings), []
     for number, graph in enumerate(seen.graphs):
         ops = graph.get_operations()
         noise = sum(1 for op in ops if op.type.startswith("Stateless"))
@@ -291,11 +291,5 @@ def _list_rows(seen: Observation) -> List[Tuple[str, str]]:
             rows.append(("lift", f"--mode lift --data DATA would train with {words}"))
         except UsageError as error:
             rows.append(("no lift", error.message))
-    return rows
-
-
-def print_table(settings: Mapping[str, Any]) -> int:
-    """Print the table of a script; return 1 if it would be refused."""
-    seen = observe(settings)
-    sys.stdout.writelines(f"{name:8}{text}\n" for name, text in _list_rows(seen))
+    sys.stdout.writelines(f"{name:8}{text}\n" for name, text in rows)
     return 1 if seen.refusal is not None or not seen.trained else 0

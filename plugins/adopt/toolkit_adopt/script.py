@@ -15,7 +15,7 @@ import io
 import os
 import runpy
 import sys
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, List, Mapping, Tuple
 
 from tensorflow.python.framework import ops
 
@@ -65,11 +65,17 @@ class Observer(Sessions):
             self.install(patches)
             run(self.settings, self.refuse)
 
-    def prepare(self, session, targets, fetches, feeds) -> Tuple[Kind, Dict[Any, Any]]:
-        """The kind of the next call, and its feeds with the hidden ones."""
+    def prepare(self, session, targets, fetches, feeds, run) -> Tuple[Kind, Callable[..., Any]]:
+        """The kind of the next call, and `run`, which fills its queues and feeds what is hidden."""
         self.number += 1
         kind = self.calls.find(session.graph, targets, fetches, feeds)
-        return kind, {**with_number(session.graph, feeds, self.number), **kind.closed}
+        fed = {**with_number(session.graph, feeds, self.number), **kind.closed}
+
+        def run_filled(**changes: Any) -> Any:
+            self.queues.fill(session, kind, fed)
+            return run(feeds=fed, **changes)
+
+        return kind, run_filled
 
     def see(self, name: str, read: Callable[[], Any]) -> Any:
         """The JSON value that the script sees besides, by a name; `read` gets it."""
@@ -106,7 +112,14 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
         tf.reset_default_graph()
         try:
             with standins.installed():
-                _execute(script)
+                with open(script, "rb") as file:
+                    nodes = ast.parse(file.read(), script).body
+                # One within `try` may fail.
+                if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
+                    sys.path[0], name = _place(script)
+                    runpy.run_module(name, run_name="__main__", alter_sys=True)
+                else:
+                    runpy.run_path(script, run_name="__main__")
         finally:
             ops._default_graph_stack.reset()  # an InteractiveSession leaves its graph there
             tf.reset_default_graph()
@@ -114,16 +127,6 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
             sys.path[:] = before[1]
             for name in own_modules(script, set(sys.modules) - modules):
                 del sys.modules[name]
-
-
-def _execute(script: str) -> None:
-    with open(script, "rb") as file:
-        nodes = ast.parse(file.read(), script).body  # a relative import within `try` may fail
-    if not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
-        runpy.run_path(script, run_name="__main__")
-        return
-    sys.path[0], name = _place(script)
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _place(script: str) -> Tuple[str, str]:

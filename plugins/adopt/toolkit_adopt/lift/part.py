@@ -42,10 +42,19 @@ class Part:
     ):
         cuts = [*map(tensor_name, feeds), *([given] if given else [])]
         nodes, self.fed, self._seeds = cut(graph_def, targets, cuts)
-        handles = {node.name: node for node in nodes if node.op == "VarHandleOp"}
-        self.variables = {name: _form(node) for name, node in handles.items()}
-        dropped = {f"^{name}" for name in handles}
-        nodes = [node for node in order_state(nodes, set(handles)) if node.name not in handles]
+        self.variables: Dict[str, Any] = {}
+        for node in (node for node in nodes if node.op == "VarHandleOp"):
+            shape = tf.TensorShape(node.attr["shape"].shape)
+            if not shape.is_fully_defined():
+                raise UsageError(
+                    f"The variable '{node.name}' has the shape {shape}, whose sizes are not all "
+                    "known.",
+                    hint="Give it a shape in the script.",
+                )
+            self.variables[node.name] = shape.as_list(), tf.as_dtype(node.attr["dtype"].type)
+        dropped = {f"^{name}" for name in self.variables}
+        nodes = order_state(nodes, set(self.variables))
+        nodes = [node for node in nodes if node.name not in self.variables]
         for node in nodes:
             inputs = [text for text in node.input if text not in dropped]
             del node.input[:]
@@ -120,17 +129,6 @@ def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any, given: str = "") -
             hint=f"Set --feed {words} or the like; a rule is {RULES}.",
         )
     return rules
-
-
-def _form(variable: Any) -> Any:
-    """Sizes and dtype of a variable's node."""
-    shape = tf.TensorShape(variable.attr["shape"].shape)
-    if not shape.is_fully_defined():
-        raise UsageError(
-            f"The variable '{variable.name}' has the shape {shape}, whose sizes are not all known.",
-            hint="Give it a shape in the script.",
-        )
-    return shape.as_list(), tf.as_dtype(variable.attr["dtype"].type)
 
 
 class Period:
