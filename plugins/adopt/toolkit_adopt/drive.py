@@ -9,7 +9,6 @@ computed, journaled and, if it trains, counted: every so many train calls are a 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
@@ -28,7 +27,7 @@ from .journal import Mismatch, Recorder
 from .observations import digest_of_generators
 from .patches import Patches
 from .script import Observer, own_modules
-from .variables import find_places, read_values, write_values
+from .variables import read_values, write_values
 
 HANDLE = "IteratorToStringHandle"  # the type of the op that tells how a feed names an iterator
 
@@ -328,9 +327,7 @@ class Drive(Observer):
 
     def _read(self, number: int, session: Any) -> Dict[str, np.ndarray]:
         """The variables of a session under the names of the checkpoint."""
-        values = read_values(
-            functools.partial(self.run_session, session), find_places(session.graph)
-        )
+        values = read_values(self.run_session, session)
         return {_start(number) + name: value for name, value in values.items()}
 
     def _end_replay(self) -> None:
@@ -351,9 +348,7 @@ class Drive(Observer):
             is_of = re.compile(re.escape(start) or r"(?!session-\d+/)")
             names = list(filter(is_of.match, tensors))
             values = {name[len(start) :]: tensors.pop(name) for name in names}
-            write_values(
-                functools.partial(self.run_session, session), find_places(session.graph), values
-            )
+            write_values(self.run_session, session, values)
         self._run.console.log(f"resume at step {self.step}")
         if self._last_step and self.step >= self._last_step:  # killed after its last commit
             self._is_over = self._is_at_end = True

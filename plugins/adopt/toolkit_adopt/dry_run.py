@@ -11,7 +11,6 @@ out.
 
 from __future__ import annotations
 
-import functools
 import os
 import shlex
 import sys
@@ -23,7 +22,7 @@ from toolkit import ToolkitError, UsageError, tf
 
 from .calls import Kind, digest, is_source
 from .script import Observer
-from .variables import find_places, read_values
+from .variables import read_values
 
 _LEAST, _MOST = 12, 200  # train calls in which a period is looked for
 _RANGES = ((0, 1), (-1, 1), (-0.5, 0.5), (0, 255))  # of the rows of pictures
@@ -147,8 +146,7 @@ class Observation(Observer):
                 for seen in (self.trained, self.fed, self.between, self.training_graphs):
                     seen.clear()
                 self.feeds.clear()
-                run_session = functools.partial(self.run_session, session)
-                self.initial = read_values(run_session, find_places(graph))
+                self.initial = read_values(self.run_session, session)
             self.training_graphs += [] if graph in self.training_graphs else [graph]
         sources = [op for op in kind.resources if kind.trains and is_source(op)]
         outputs = [t for op in sources if not op._get_control_flow_context() for t in op.outputs]
