@@ -125,7 +125,7 @@ def adopt(
         return _go_on(ctx, ["run", "lift", *_lift(settings), *_list_flags(ctx)])
     run = DrivenRun.begin("adopt", settings, run_dir, force)
     run.require_trust(path, is_chosen=True)
-    return _train(run, ctx, as_json, ())
+    return _train(run, ctx, as_json)
 
 
 @click.command("resume")
@@ -290,18 +290,12 @@ def write_plugin(reference: str) -> str:
     return f"{name}:plugin"
 
 
-def _train(
-    run: Any,
-    ctx: click.Context,
-    as_json: bool,
-    allow: Sequence[str],
-    pause_at: Optional[int] = None,
-) -> int:
-    from . import running
+def _train(run: Any, ctx: click.Context, as_json: bool, *options: Any) -> int:
+    from .drive import train
 
     argv: List[str] = ["toolkit", *(ctx.find_root().obj or [])]
     with cli_options.optional_output():
-        summary = running.train(run, argv, allow, pause_at)
+        summary = train(run, argv, *options)
     if as_json:
         cli_options.print_json(summary)
     return 0

@@ -1,4 +1,5 @@
-"""Drive: the script makes the calls, and the core commits what they trained.
+"""Drive: the script makes the calls, and the core commits what they trained; `train` is one
+session of a run, however the script ends.
 
 Each call of a session is answered in one of two ways. While the journal has more, the script is
 coming back to where a commit was: it is given what the run gave it, and nothing is computed but
@@ -8,17 +9,17 @@ computed, journaled and, if it trains, counted: every so many train calls are a 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
 import signal
 import sys
-from typing import IO, Any, Callable, Dict, List, Optional, Set
+import traceback
+from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Set
 
 import numpy as np
 
-from toolkit import DivergedError, DrivenRun, ToolkitError, tf
+from toolkit import DivergedError, DrivenRun, InterruptedRun, ToolkitError, UsageError, tf
 
 from .calls import SUMMARIES, Kind, scalars_of
 from .inference import GRAPH
@@ -26,9 +27,55 @@ from .journal import Mismatch, Recorder
 from .observations import digest_of_generators
 from .patches import Patches
 from .script import Observer, own_modules
-from .variables import find_places, read_values, write_values
+from .variables import read_values, write_values
 
 HANDLE = "IteratorToStringHandle"  # the type of the op that tells how a feed names an iterator
+
+
+def train(
+    run: DrivenRun, argv: List[str], allow: Sequence[str] = (), pause_at: Optional[int] = None
+) -> Dict[str, Any]:
+    """Train a run to its end, or to a pause; return the summary.
+
+    Args:
+        run: from `begin` or `reopen`.
+        argv: the command.
+        allow: "script" allows other contents of its files.
+        pause_at: a train call after which it stops, to continue another time.
+
+    Raises:
+        InterruptedRun: after Ctrl-C or SIGTERM; the last train call is committed.
+        DivergedError: a loss is not finite.
+        ToolkitError: the script failed, or cannot be driven.
+    """
+    with run:
+        _refuse_changes(run, allow)
+        drive = Drive(run, argv, pause_at)
+        try:
+            reason = drive.run_to_end()
+            if drive.signum:
+                raise InterruptedRun("", signum=drive.signum)
+        except ToolkitError as error:
+            run.fail(error)
+            raise
+        is_paused = pause_at is not None and drive.step >= pause_at
+        return run.finish(f"paused at step {drive.step}" if is_paused else reason, not is_paused)
+
+
+def _refuse_changes(run: DrivenRun, allow: Sequence[str]) -> None:
+    """Refuse another script than before, or one that this user never ran."""
+    sources = dict(run.sources_before())
+    if run.restart is not None:
+        sources.update(run.restart.values["sources"])
+    for path, sha256 in sorted(sources.items()):
+        if not os.path.isfile(path):
+            raise UsageError(f"{path}, which the run executes, is gone.", hint="Put it back.")
+        if _hash_sources([path])[path] != sha256 and "script" not in allow:
+            raise UsageError(
+                f"{path} has changed since the run began.",
+                hint="Put it back, start a new run, or allow the change: --allow script",
+            )
+    run.require_trust(run.settings["script"], is_chosen="script" in allow)
 
 
 class EndOfRun(SystemExit):
@@ -46,14 +93,13 @@ class Drive(Observer):
     Attributes:
         step: the number of train calls so far.
         signum: of the signal that asked for the end; 0 without one.
-        is_at_end: whether the run ended the script.
     """
 
     def __init__(self, run: DrivenRun, argv: List[str], pause_at: Optional[int] = None):
         settings = run.settings
         super().__init__(settings)
-        self.step, self.signum, self.is_at_end = 0, 0, False
-        self._run, self._argv, self._process = run, argv, os.getpid()
+        self.step, self.signum, self._is_at_end = 0, 0, False
+        self._run, self._argv = run, argv
         ends = [step for step in (settings["steps"], pause_at) if step]
         self._last_step: Optional[int] = min(ends) if ends else None
         self._is_over = False
@@ -86,36 +132,73 @@ class Drive(Observer):
         signal.signal(signum, signal.SIG_DFL)
         if os.getpid() != self._process:  # of a worker that the script forked
             os.kill(os.getpid(), signum)
-        if self.sessions.failure is not None:
-            raise self.sessions.failure
+        if self.failure is not None:
+            raise self.failure
         self.signum = signum
 
     def wake(self) -> None:
         if os.getpid() == self._process:
-            signal.pthread_kill(self.sessions.main_thread, signal.SIGTERM)
+            signal.pthread_kill(self.main_thread, signal.SIGTERM)
 
-    @property
-    def is_coming_back(self) -> bool:
-        """Whether the script is still before the commit from which a resume goes on."""
-        return self._replay is not None
-
-    @property
-    def failure(self) -> Optional[ToolkitError]:
-        """Why the run cannot go on, whatever the script made of it."""
-        failure: Optional[ToolkitError] = self._error or self.sessions.failure
-        return failure
-
-    def end(self) -> None:
-        """Commit what was trained since the last commit."""
-        if self.failure is not None:
-            raise self.failure
-        if self.is_coming_back:
+    def run_to_end(self) -> str:
+        """Run the script, and commit what it trained; return why it ended, as a clause."""
+        name = os.path.basename(self.settings["script"])
+        error: Optional[Exception] = None
+        handlers = {s: signal.signal(s, self.interrupt) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self.run_script()
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                error = ToolkitError(f"{name} ended with exit code {end.code}.")
+        except KeyboardInterrupt:
+            if not self.signum:
+                error = ToolkitError(f"{name} raised KeyboardInterrupt.")
+        except ToolkitError as refusal:  # ours, not the script's
+            error = refusal
+        except BaseException as fault:
+            if self._failure is None:
+                raise self._describe(fault) from fault
+        finally:
+            for signum, handler in handlers.items():
+                signal.signal(signum, handler)
+        error = self._failure or error
+        if error is None and self._replay is not None:
             what = "the script has ended, and the run made further calls"
-            raise Mismatch(self.number + 1, "none", what)
+            error = Mismatch(self.number + 1, "none", what)
+        if error is not None:
+            raise error
         if not self._is_over and self.step > self._run.step:
             self._commit()
         if not self.step:
             self._run.warn("the script made no train call, so there is nothing to continue")
+        return f"{name} ended" if not self._is_at_end else f"reached step {self.step}"
+
+    @property
+    def _failure(self) -> Optional[ToolkitError]:
+        """Why the run cannot go on, whatever the script made of it."""
+        failure: Optional[ToolkitError] = self._error or self.failure
+        return failure
+
+    def _describe(self, fault: BaseException) -> ToolkitError:
+        """The error of a script that failed, whose own traceback is shown."""
+        path, run = self.settings["script"], self._run
+        frames = traceback.extract_tb(fault.__traceback__)
+        own = [place for place, frame in enumerate(frames) if frame.filename == path]
+        shown = frames[own[0] :] if own else frames
+        lines = traceback.format_list(shown) + traceback.format_exception_only(type(fault), fault)
+        sys.stderr.write("Traceback (most recent call last):\n" + "".join(lines))
+        line = f" (line {shown[0].lineno})" if own else ""
+        hint = (
+            f"Correct the cause; go on from train call {run.step} with: toolkit resume "
+            f"{run.argument} --allow script."
+        )
+        if self._replay is not None:
+            hint += " What it wrote into files before may be in its way here: move that."
+        return ToolkitError(
+            f"{os.path.basename(path)} failed: {type(fault).__name__}: "
+            f"{str(fault).splitlines()[0] if str(fault) else ''}{line}.",
+            hint=hint,
+        )
 
     def see(self, name: str, read: Callable[[], Any]) -> Any:
         if self._is_over:
@@ -134,12 +217,14 @@ class Drive(Observer):
         if self._error is not None:
             raise self._error
         try:
-            kind, fed = self.prepare(session, targets, fetches, feeds)
+            kind, run = self.prepare(session, targets, fetches, feeds, run)
             if self._is_over:  # such as a call in a `finally` of the script
-                self.queues.fill(session, kind, fed)
-                return list(run(feeds=fed))
-            arrays = [self._as_in_journal(value) for value in feeds.values()]
-            values = self._answer_next(session, kind, fetches, arrays, fed, run)
+                return list(run())
+            arrays = list(feeds.values())
+            for place, value in enumerate(arrays if self._handles else ()):
+                if value.dtype == object and not value.shape:  # perhaps a handle
+                    arrays[place] = np.array(self._handles.get(value.item(), value), object)
+            values = self._answer_next(session, kind, fetches, arrays, run)
         except ToolkitError as error:  # the script may catch it
             if not self._is_over:
                 self._is_over, self._error = True, error
@@ -148,7 +233,7 @@ class Drive(Observer):
             raise values
         return values
 
-    def _answer_next(self, session, kind: Kind, fetches, arrays, fed, run) -> Any:
+    def _answer_next(self, session, kind: Kind, fetches, arrays, run) -> Any:
         """The values of the fetches, or the error of TensorFlow, from the journal or computed."""
         for name in kind.noise:
             if name not in self._warned:
@@ -157,15 +242,14 @@ class Drive(Observer):
                 self._run.warn(f"'{name}' {what}: a resume may have other bits")
         if self._replay is not None:
             values = self._recorder.read(self._replay, self.number, kind, arrays)
-            self._move_resources(session, kind, fetches, values, fed, run)
+            self._move_resources(kind, fetches, values, run)
             self.step += kind.trains and not isinstance(values, Exception)
             self._end_replay()
             return values
         if kind.trains and not self.step:
-            self.sessions.unobserved(self._run.assign_initial_weights, session)
+            self.unobserved(self._run.assign_initial_weights, session)
         try:
-            self.queues.fill(session, kind, fed)
-            found = run(fetches=[*fetches, *kind.losses], feeds=fed)
+            found = run(fetches=[*fetches, *kind.losses])
         except tf.errors.OpError as error:
             self._recorder.write(self.number, kind, arrays, error)
             return error
@@ -173,7 +257,8 @@ class Drive(Observer):
         self._recorder.write(self.number, kind, arrays, values)
         self._note_metrics(kind, fetches, values, losses)
         if kind.trains:
-            self._trained = session.graph, self._start_of(session)
+            numbers = (number for number, each in self.open.items() if each is session)
+            self._trained = session.graph, _start(next(numbers))
             self._count()
         return values
 
@@ -187,7 +272,7 @@ class Drive(Observer):
         if is_last or self.signum or self.step % self.settings["commit_steps"] == 0:
             self._commit()
         if is_last or self.signum:
-            self._is_over, self.is_at_end = True, is_last
+            self._is_over, self._is_at_end = True, is_last
             raise KeyboardInterrupt if self.signum == signal.SIGINT else EndOfRun(0)
 
     def _note_metrics(self, kind: Kind, fetches, values: List[Any], losses: List[Any]) -> None:
@@ -214,7 +299,7 @@ class Drive(Observer):
 
     def _commit(self) -> None:
         tensors, self._closed = self._closed, {}
-        for number, session in self.sessions.open.items():
+        for number, session in self.open.items():
             tensors.update(self._read(number, session))
             for variable in session.graph.get_collection("trainable_variables"):
                 value = tensors.get(_start(number) + variable.op.name, np.zeros(0))
@@ -233,7 +318,7 @@ class Drive(Observer):
             "generators": digest_of_generators(),
             "sources": _hash_sources([script, *modules]),
         }
-        self.sessions.unobserved(self._run.commit, self.step, tensors, values)
+        self.unobserved(self._run.commit, self.step, tensors, values)
 
     def close(self, number: int, session: Any) -> None:
         """Keep what was trained since the last commit, before the session is closed."""
@@ -242,9 +327,7 @@ class Drive(Observer):
 
     def _read(self, number: int, session: Any) -> Dict[str, np.ndarray]:
         """The variables of a session under the names of the checkpoint."""
-        values = read_values(
-            functools.partial(self.sessions.run, session), find_places(session.graph)
-        )
+        values = read_values(self.run_session, session)
         return {_start(number) + name: value for name, value in values.items()}
 
     def _end_replay(self) -> None:
@@ -260,20 +343,18 @@ class Drive(Observer):
             raise Mismatch(self.number, "Python", what)
         self._metrics = dict(restart.values["metrics"])
         tensors = dict(restart.tensors)
-        for number, session in reversed(list(self.sessions.open.items())):
+        for number, session in reversed(list(self.open.items())):
             start = _start(number)
             is_of = re.compile(re.escape(start) or r"(?!session-\d+/)")
             names = list(filter(is_of.match, tensors))
             values = {name[len(start) :]: tensors.pop(name) for name in names}
-            write_values(
-                functools.partial(self.sessions.run, session), find_places(session.graph), values
-            )
+            write_values(self.run_session, session, values)
         self._run.console.log(f"resume at step {self.step}")
         if self._last_step and self.step >= self._last_step:  # killed after its last commit
-            self._is_over = self.is_at_end = True
+            self._is_over = self._is_at_end = True
             raise EndOfRun(0)
 
-    def _move_resources(self, session, kind: Kind, fetches, values: Any, feeds, run) -> None:
+    def _move_resources(self, kind: Kind, fetches, values: Any, run) -> None:
         """Let iterators, queues and tables do what they did in a call that is answered.
 
         A handle by which the call knows an iterator is that of this process: it replaces the one
@@ -283,8 +364,7 @@ class Drive(Observer):
         if not kind.resources and not handles:
             return
         try:
-            self.queues.fill(session, kind, feeds)
-            found = run(targets=kind.resources, fetches=list(handles.values()), feeds=feeds)
+            found = run(targets=kind.resources, fetches=list(handles.values()))
         except tf.errors.OpError as error:
             if isinstance(values, Exception):
                 return
@@ -296,14 +376,6 @@ class Drive(Observer):
             self._handles.setdefault(handle, values[place])
             values[place] = handle
 
-    def _as_in_journal(self, value: Any) -> Any:
-        """A fed array, or the handle that the journal has in place of a fed one."""
-        is_handle = bool(self._handles) and value.dtype == object and not value.shape
-        return np.array(self._handles.get(value.item(), value), object) if is_handle else value
-
-    def _start_of(self, session: Any) -> str:
-        return next(_start(n) for n, each in self.sessions.open.items() if each is session)
-
 
 def _start(number: int) -> str:
     """With what the names of a session's variables start in a checkpoint."""
@@ -311,10 +383,9 @@ def _start(number: int) -> str:
 
 
 def _hash_sources(paths: List[Any]) -> Dict[str, str]:
-    return {path: hash_file(path) for path in sorted(paths)}
-
-
-def hash_file(path: str) -> str:
-    """The SHA-256 of a file, 64 hex digits."""
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+    """The SHA-256 of files, 64 hex digits each."""
+    hashes = {}
+    for path in sorted(paths):
+        with open(path, "rb") as file:
+            hashes[path] = hashlib.sha256(file.read()).hexdigest()
+    return hashes

@@ -11,7 +11,6 @@ out.
 
 from __future__ import annotations
 
-import functools
 import os
 import shlex
 import sys
@@ -23,7 +22,7 @@ from toolkit import ToolkitError, UsageError, tf
 
 from .calls import Kind, digest, is_source
 from .script import Observer
-from .variables import find_places, read_values
+from .variables import read_values
 
 _LEAST, _MOST = 12, 200  # train calls in which a period is looked for
 _RANGES = ((0, 1), (-1, 1), (-0.5, 0.5), (0, 255))  # of the rows of pictures
@@ -139,7 +138,7 @@ class Observation(Observer):
 
     def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         graph = session.graph
-        kind, numbered = self.prepare(session, targets, fetches, feeds)
+        kind, run = self.prepare(session, targets, fetches, feeds, run)
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         if kind.trains:
             # Train calls without a loss, before those with one, gave weights their first values.
@@ -147,14 +146,12 @@ class Observation(Observer):
                 for seen in (self.trained, self.fed, self.between, self.training_graphs):
                     seen.clear()
                 self.feeds.clear()
-                run_session = functools.partial(self.sessions.run, session)
-                self.initial = read_values(run_session, find_places(graph))
+                self.initial = read_values(self.run_session, session)
             self.training_graphs += [] if graph in self.training_graphs else [graph]
         sources = [op for op in kind.resources if kind.trains and is_source(op)]
         outputs = [t for op in sources if not op._get_control_flow_context() for t in op.outputs]
         taken = [tensor for tensor in outputs if tensor.dtype != tf.variant]
-        self.queues.fill(session, kind, numbered)
-        values = run(fetches=[*fetches, *taken], feeds=numbered)
+        values = run(fetches=[*fetches, *taken])
         result: List[Any] = values[: len(fetches)]
         names = [*kind.feeds, *(tensor.name for tensor in taken)]
         arrays = map(np.asarray, [*feeds.values(), *values[len(fetches) :]])
@@ -190,12 +187,12 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
     except ToolkitError as error:
         seen.refusal = error
     except Exception as error:
-        if seen.refusal is None and seen.sessions.failure is None:
+        if seen.refusal is None and seen.failure is None:
             raise ToolkitError(
                 f"{name} failed: {type(error).__name__}: {error}.",
                 hint="See that it runs with its arguments; -v shows the traceback.",
             ) from error
-    seen.refusal = seen.refusal or seen.sessions.failure
+    seen.refusal = seen.refusal or seen.failure
     seen.files = sorted(_list_files(folder) - before)
     return seen
 
@@ -258,8 +255,9 @@ def _join(rules: Dict[str, str]) -> str:
     return ",".join(f"{name}={rule}" for name, rule in rules.items())
 
 
-def _list_rows(seen: Observation) -> List[Tuple[str, str]]:
-    rows: List[Tuple[str, str]] = []
+def print_table(settings: Mapping[str, Any]) -> int:
+    """Print the table of a script; return 1 if it would be refused."""
+    seen, rows = observe(settings), []
     for number, graph in enumerate(seen.graphs):
         ops = graph.get_operations()
         noise = sum(1 for op in ops if op.type.startswith("Stateless"))
@@ -291,11 +289,5 @@ def _list_rows(seen: Observation) -> List[Tuple[str, str]]:
             rows.append(("lift", f"--mode lift --data DATA would train with {words}"))
         except UsageError as error:
             rows.append(("no lift", error.message))
-    return rows
-
-
-def print_table(settings: Mapping[str, Any]) -> int:
-    """Print the table of a script; return 1 if it would be refused."""
-    seen = observe(settings)
-    sys.stdout.writelines(f"{name:8}{text}\n" for name, text in _list_rows(seen))
+    sys.stdout.writelines(f"{name:8}{text}\n" for name, text in rows)
     return 1 if seen.refusal is not None or not seen.trained else 0

@@ -60,8 +60,8 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
         places, start = find_places(whole), restart.values.get("graph", "")
         named = {n[len(start) :]: x for n, x in restart.tensors.items() if n.startswith(start)}
         write_values(
-            lambda targets, fetches, fed: session.run([targets, fetches], fed)[1],
-            places,
+            lambda session, targets, fetches, fed: session.run([targets, fetches], fed)[1],
+            session,
             {name: value for name, value in named.items() if name in places},
         )
         frozen = tf.graph_util.convert_variables_to_constants(

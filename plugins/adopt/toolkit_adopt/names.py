@@ -115,8 +115,9 @@ def _read_files(script: str) -> Dict[str, ast.AST]:
 def _bind_names(tree: ast.AST) -> Names:
     """The names that a file binds, by its imports first; None for what is bound to several."""
     names: Names = {}
-    aliases: List[Any] = []  # assignments to names alone
-    targets = set()
+    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    aliases = [node for node in assignments if all(isinstance(t, ast.Name) for t in node.targets)]
+    targets = {target for node in aliases for target in node.targets}
 
     def bind(name: str, value: Optional[str] = None) -> None:
         names[name] = value if names.get(name, value) == value else None
@@ -128,19 +129,15 @@ def _bind_names(tree: ast.AST) -> Names:
             if isinstance(node, ast.ImportFrom):
                 path = "" if node.level else f"{node.module}.{alias.name}"
             bind(alias.asname or first, _canonical(path) if _is_ours(path) else None)
-        if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
-            aliases.append(node)
-            targets.update(node.targets)
-    for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in targets:
             bind(node.id)
         elif isinstance(node, ast.arg):
             bind(node.arg)
         elif isinstance(node, (*_DEFINITIONS, ast.ClassDef)):
             bind(node.name)
-    for node in aliases:
-        for target in node.targets:
-            bind(target.id, _resolve(node.value, names))
+    for each in aliases:
+        for target in each.targets:
+            bind(getattr(target, "id", ""), _resolve(each.value, names))
     return names
 
 

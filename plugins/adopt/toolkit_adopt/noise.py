@@ -114,25 +114,20 @@ def _loops_around(context: Any) -> List[Any]:
 
 def with_number(graph: Any, feeds: Mapping[Any, Any], number: int) -> Dict[Any, Any]:
     """The feeds of a call, and its number where random ops of the graph need it."""
-    call = _find_placeholder(graph)
+    call = call_placeholder(graph, is_made=False)
     value = np.asarray(number & 0x7FFFFFFF, np.int32)
     return dict(feeds) if call is None else {**feeds, call: value}
 
 
-def _find_placeholder(graph: Any) -> Any:
-    try:
-        return graph.get_tensor_by_name(CALL + ":0")
-    except KeyError:
-        return None
-
-
-def call_placeholder(graph: Any) -> Any:
-    """The hidden placeholder of a graph, int32 [].
+def call_placeholder(graph: Any, is_made: bool = True) -> Any:
+    """The hidden placeholder of a graph, int32 []; None if there is none and it is not to be made.
 
     Its default is 0, so that a graph which the script exports runs elsewhere, too.
     """
-    found = _find_placeholder(graph)
-    if found is not None:
-        return found
+    try:
+        return graph.get_tensor_by_name(CALL + ":0")
+    except KeyError:
+        if not is_made:
+            return None
     with graph.control_dependencies(None), graph.name_scope(None):
         return tf.placeholder_with_default(tf.constant(0, tf.int32), [], name=CALL)

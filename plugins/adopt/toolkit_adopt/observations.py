@@ -21,7 +21,6 @@ import os
 import random
 import sys
 import tempfile
-import threading
 import time
 import types
 from multiprocessing import process
@@ -46,11 +45,9 @@ def observe(patches: Patches, sessions: Sessions, answer: See, folder: str) -> N
 
     `answer` gives what it sees in its main thread, where no session is being called.
     """
-    pid = os.getpid()
 
     def see(name: str, read: Callable[[], Any]) -> Any:
-        is_main = os.getpid() == pid and threading.get_ident() == sessions.main_thread
-        if sessions.is_inside or not is_main:  # the journal is that of the main thread
+        if sessions.is_inside or not sessions.is_main():  # the journal is of the main thread
             return read()
         return sessions.unobserved(answer, name, read)
 

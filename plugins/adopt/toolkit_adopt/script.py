@@ -15,7 +15,7 @@ import io
 import os
 import runpy
 import sys
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, List, Mapping, Tuple
 
 from tensorflow.python.framework import ops
 
@@ -31,7 +31,7 @@ from .queues import Queues
 from .session import Sessions
 
 
-class Observer:
+class Observer(Sessions):
     """Observes a script; a subclass answers its calls.
 
     Args:
@@ -43,14 +43,11 @@ class Observer:
     """
 
     def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
-        self.settings, self._as_written = settings, as_written
-        self.calls = Calls(
-            settings["script"], (lambda graph: ()) if as_written else Order().complete
-        )
-        self.refuse = self.calls.refusal
-        self.sessions = Sessions(self, settings["threads"])
-        self.queues = Queues(self.calls, self.sessions.run)
-        self.number = 0
+        complete = (lambda graph: ()) if as_written else Order().complete
+        self.calls = Calls(settings["script"], complete)
+        super().__init__(settings["threads"], self.calls.refusal)
+        self.settings, self._as_written, self.number = settings, as_written, 0
+        self.queues = Queues(self.calls, self.run_session)
 
     def install(self, patches: Patches) -> None:
         """Patch what the script calls."""
@@ -58,8 +55,8 @@ class Observer:
         fix_entropy(patches, seed)
         (fix_op_seeds if self._as_written else make_stateless)(patches, seed)
         self.calls.record_losses(patches)
-        self.sessions.install(patches)
-        observe(patches, self.sessions, self.see, os.path.dirname(self.settings["script"]))
+        super().install(patches)
+        observe(patches, self, self.see, os.path.dirname(self.settings["script"]))
         self.queues.install(patches)
 
     def run_script(self) -> None:
@@ -68,28 +65,21 @@ class Observer:
             self.install(patches)
             run(self.settings, self.refuse)
 
-    def prepare(self, session, targets, fetches, feeds) -> Tuple[Kind, Dict[Any, Any]]:
-        """The kind of the next call, and its feeds with the hidden ones."""
+    def prepare(self, session, targets, fetches, feeds, run) -> Tuple[Kind, Callable[..., Any]]:
+        """The kind of the next call, and `run`, which fills its queues and feeds what is hidden."""
         self.number += 1
         kind = self.calls.find(session.graph, targets, fetches, feeds)
-        return kind, {**with_number(session.graph, feeds, self.number), **kind.closed}
+        fed = {**with_number(session.graph, feeds, self.number), **kind.closed}
 
-    def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
-        """The values of the fetches of a call: tensors, with `feeds`: tensor -> array.
+        def run_filled(**changes: Any) -> Any:
+            self.queues.fill(session, kind, fed)
+            return run(feeds=fed, **changes)
 
-        `run` makes it, with other `targets`, `fetches` and `feeds` where it is given those.
-        """
-        raise NotImplementedError
+        return kind, run_filled
 
     def see(self, name: str, read: Callable[[], Any]) -> Any:
         """The JSON value that the script sees besides, by a name; `read` gets it."""
         return read()
-
-    def close(self, number: int, session: Any) -> None:
-        """Called before a session is closed."""
-
-    def wake(self) -> None:
-        """Called in a thread that has failed, for which the main one may wait."""
 
 
 def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
@@ -122,7 +112,14 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
         tf.reset_default_graph()
         try:
             with standins.installed():
-                _execute(script)
+                with open(script, "rb") as file:
+                    nodes = ast.parse(file.read(), script).body
+                # One within `try` may fail.
+                if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
+                    sys.path[0], name = _place(script)
+                    runpy.run_module(name, run_name="__main__", alter_sys=True)
+                else:
+                    runpy.run_path(script, run_name="__main__")
         finally:
             ops._default_graph_stack.reset()  # an InteractiveSession leaves its graph there
             tf.reset_default_graph()
@@ -130,16 +127,6 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
             sys.path[:] = before[1]
             for name in own_modules(script, set(sys.modules) - modules):
                 del sys.modules[name]
-
-
-def _execute(script: str) -> None:
-    with open(script, "rb") as file:
-        nodes = ast.parse(file.read(), script).body  # a relative import within `try` may fail
-    if not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
-        runpy.run_path(script, run_name="__main__")
-        return
-    sys.path[0], name = _place(script)
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _place(script: str) -> Tuple[str, str]:

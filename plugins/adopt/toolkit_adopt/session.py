@@ -42,12 +42,11 @@ _REFUSED = (
 
 
 class Sessions:
-    """The sessions of a script.
+    """The sessions of a script; a subclass answers its calls.
 
     Args:
-        observer: whose `answer` is called for each call of the main thread, but for those that it
-            makes itself, and `close` before a session is closed.
         threads: of TensorFlow's pools; 0: one for each core.
+        refuse: the error of what cannot be driven, from a clause.
 
     Attributes:
         open: the open sessions by number, in the order in which they were made.
@@ -55,15 +54,28 @@ class Sessions:
         is_inside: whether it is the toolkit that makes the calls now.
     """
 
-    def __init__(self, observer: Any, threads: int):
-        self._observer, self._threads, self._count = observer, threads, 0
+    def __init__(self, threads: int, refuse: Callable[..., Exception]):
+        self._threads, self._num_sessions, self.refuse = threads, 0, refuse
         self.is_inside = False
         self.open: Dict[int, Any] = {}
         self.main_thread, self._process = threading.get_ident(), os.getpid()
         self._do_run = sessions.BaseSession._do_run
         self.failure: Any = None
 
-    def run(self, session: Any, targets: Any, fetches: Any, feeds: Any) -> List[Any]:
+    def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
+        """The values of the fetches of a call: tensors, with `feeds`: tensor -> array.
+
+        `run` makes it, with other `targets`, `fetches` and `feeds` where it is given those.
+        """
+        raise NotImplementedError
+
+    def close(self, number: int, session: Any) -> None:
+        """Called before a session is closed."""
+
+    def wake(self) -> None:
+        """Called in a thread that has failed, for which the main one may wait."""
+
+    def run_session(self, session: Any, targets: Any, fetches: Any, feeds: Any) -> List[Any]:
         """Run a session, unobserved."""
         return self.unobserved(self._call, session, targets, fetches, feeds)
 
@@ -80,7 +92,7 @@ class Sessions:
             feeds = {tensor.ref(): value for tensor, value in feeds.items()}
         return self._do_run(session, None, list(targets), list(fetches), feeds, options, metadata)
 
-    def _is_main(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the main thread, and no process that was forked from it."""
         return threading.get_ident() == self.main_thread and os.getpid() == self._process
 
@@ -94,27 +106,25 @@ class Sessions:
                 config.intra_op_parallelism_threads = self._threads
                 config.inter_op_parallelism_threads = self._threads
                 config.allow_soft_placement = True
-                self.open[self._count] = session
-                self._count += 1
+                self.open[self._num_sessions] = session
+                self._num_sessions += 1
             return original(session, target, graph, config)
 
         def close(original, session):
             numbers = [number for number, each in self.open.items() if each is session]
             # After an exception, a session closes in a thread for which the main one waits.
             is_awaited = threading.current_thread().name == "SessionCloseThread"
-            if numbers and (is_awaited or self._is_main()):
-                self._observer.close(numbers[0], session)
+            if numbers and (is_awaited or self.is_main()):
+                self.close(numbers[0], session)
                 del self.open[numbers[0]]
             return original(session)
 
         def do_run(original, session, handle, targets, fetches, feeds, options, metadata):
             if self.is_inside:
                 return original(session, handle, targets, fetches, feeds, options, metadata)
-            if not self._is_main():
-                self.failure = self._observer.refuse(
-                    "calls a session from a thread or a process of its own"
-                )
-                self._observer.wake()
+            if not self.is_main():
+                self.failure = self.refuse("calls a session from a thread or a process of its own")
+                self.wake()
                 raise self.failure
             if not _IS_VERSION_1:
                 feeds = {reference.deref(): value for reference, value in feeds.items()}
@@ -125,7 +135,7 @@ class Sessions:
             def run(targets=targets, fetches=fetches, feeds=feeds):
                 return self._call(session, targets, fetches, feeds, options, metadata)
 
-            return self.unobserved(self._observer.answer, session, targets, fetches, feeds, run)
+            return self.unobserved(self.answer, session, targets, fetches, feeds, run)
 
         def make_callable(original, session, fetches, feed_list=None, accept_options=False):
             if self.is_inside:
@@ -155,15 +165,14 @@ class Sessions:
 
         def load_op_library(original, path, *args, **kwargs):
             if not os.path.abspath(path).startswith(os.path.dirname(tensorflow.__file__)):
-                raise self._observer.refuse(
-                    f"loads ops of its own from {path}, whose state no resume knows"
-                )
+                what = f"loads ops of its own from {path}, whose state no resume knows"
+                raise self.refuse(what)
             return original(path, *args, **kwargs)
 
         for owner, name, what in _REFUSED:
 
             def refuse(original, *args, what=what, **kwargs):
-                raise self._observer.refuse(what)
+                raise self.refuse(what)
 
             patches.wrap(owner, name, refuse)
         for module in (tensorflow, tf, load_library):

@@ -18,7 +18,7 @@ from toolkit import ToolkitError, tf
 
 # The tensor that reads a variable, and the op that writes its second input into it, if there is one
 Places = Dict[str, Tuple[Any, Any]]
-Run = Callable[..., List[Any]]  # targets, fetches, feeds -> values, unobserved
+Run = Callable[..., List[Any]]  # session, targets, fetches, feeds -> values, unobserved
 
 
 def find_places(graph: Any) -> Places:
@@ -40,24 +40,26 @@ def _first_user(op: Any, kind: str) -> Any:
     return min(users, key=lambda user: user._id, default=None)
 
 
-def read_values(run: Run, places: Places) -> Dict[str, np.ndarray]:
+def read_values(run: Run, session: Any) -> Dict[str, np.ndarray]:
     """The values of the variables that are initialized, by name."""
+    places = find_places(session.graph)
     reads = [read for read, _ in places.values()]
     with contextlib.suppress(tf.errors.FailedPreconditionError):  # some are not initialized
-        return dict(zip(places, map(np.asarray, run([], reads, {}) if reads else [])))
+        return dict(zip(places, map(np.asarray, run(session, [], reads, {}) if reads else [])))
     values = {}
     for name, (read, _) in places.items():
         with contextlib.suppress(tf.errors.FailedPreconditionError):
-            values[name] = np.asarray(run([], [read], {})[0])
+            values[name] = np.asarray(run(session, [], [read], {})[0])
     return values
 
 
-def write_values(run: Run, places: Places, values: Dict[str, np.ndarray]) -> None:
+def write_values(run: Run, session: Any, values: Dict[str, np.ndarray]) -> None:
     """Put values back, through the initializers of the variables.
 
     Raises:
         ToolkitError: the graph has no such variable, or no initializer for it.
     """
+    places = find_places(session.graph)
     writes: Any = collections.defaultdict(list)  # by the tensor that is fed, which some may share
     for name, value in values.items():
         _, write = places.get(name, (None, None))
@@ -69,4 +71,5 @@ def write_values(run: Run, places: Places, values: Dict[str, np.ndarray]) -> Non
         writes[write.inputs[1].name].append((write, value))
     for batch in itertools.zip_longest(*writes.values()):
         pairs = [pair for pair in batch if pair is not None]
-        run([write for write, _ in pairs], [], {write.inputs[1]: value for write, value in pairs})
+        feeds = {write.inputs[1]: value for write, value in pairs}
+        run(session, [write for write, _ in pairs], [], feeds)

@@ -45,6 +45,8 @@ def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> An
     parts = batch.sharing.get(name, ()) if "part" in rule.words else ()
     if len(parts) > 1:
         batch = batch._replace(size=batch.size // len(parts))
+    if rule.kind == "given":
+        return _first(batch.features)
     name = name[:-2] if name.endswith(":0") else name
     sizes = None if shape is None or shape.ndims is None else shape.as_list()
     if rule.kind in ("features", "labels"):
@@ -161,3 +163,12 @@ def guess_rule(dtype: Any, shape: Any, data: Any) -> str:
         if fits:
             found.append(f"{role}.{name}" if name else role)
     return found[0] if len(found) == 1 else ""
+
+
+def batch_size(features: Any) -> Any:
+    """int32 scalar: the number of examples of a batch."""
+    return tf.shape(_first(features))[0]
+
+
+def _first(features: Any) -> Any:
+    return next(iter(features.values())) if isinstance(features, dict) else features

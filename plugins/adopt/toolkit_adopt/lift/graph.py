@@ -11,8 +11,10 @@ from typing import Any, Dict, Optional
 
 from toolkit import UsageError, atomic_write, tf
 
+from .feeds import batch_size
 from .initial import MetaGraph, read_meta
-from .part import Inference, Period, batch_size
+from .part import Inference, Period
+from .rules import tensor_name
 
 COPY = "lifted.meta"  # in the folder of a run
 
@@ -78,9 +80,10 @@ def _make_outputs(meta: MetaGraph, run: Any) -> Optional[Inference]:
     """The tensors that predictions are of."""
     names = [text.rpartition("=") for text in run.options.graph_output]
     outputs = {key or _key(name): name for key, _, name in names}
-    given = run.options.graph_input if run.mode == "predict" else ""
-    if not outputs or run.mode == "eval" and run.options.graph_input:
+    given = run.options.graph_input
+    if not outputs or run.mode == "eval" and given:
         return None
+    given = tensor_name(given) if given and run.mode == "predict" else ""
     return Inference(meta.graph_def, outputs, _feeds(run), run.data, given)
 
 
@@ -95,8 +98,13 @@ def input_specs(run: Any) -> Any:
     if not name or not run.options.graph_output:
         return None
     part = _make_outputs(open_graph(run), run)
-    assert part is not None
-    return {_key(name): part.input_spec}
+    dtype, shape = part.fed.get(tensor_name(name), (None, None)) if part else (None, None)
+    if dtype is None or shape is None or shape.ndims is None:
+        raise UsageError(
+            f"'{tensor_name(name)}' is no input of the outputs with a known shape.",
+            hint="Set --graph-input to a placeholder that --graph-output depends on.",
+        )
+    return {_key(name): (dtype.name, shape.as_list()[1:])}
 
 
 def open_graph(run: Any) -> MetaGraph:

@@ -161,7 +161,11 @@ def _convert(node: Any, refs: Dict[str, _Ref], out: Any) -> None:
     data = [text for text in node.input if not text.startswith("^")]
     control = [text for text in node.input if text.startswith("^")]
     used = [refs.get("{}:{}".format(*split_name(text))) for text in data]
-    count = _variable_inputs(node) if used and used[0] else 0
+    count = 0  # of the first inputs, those that are variables rather than their values
+    if used and used[0]:
+        known = _definition_of(node.op)
+        count = sum(each.is_ref for each in known.input_arg) if known else 0
+        count = 1 if node.op == "Identity" else count
     for place, ref in enumerate(used):
         if ref is not None and place < count:
             data[place] = ref.handle
@@ -189,13 +193,6 @@ def _convert(node: Any, refs: Dict[str, _Ref], out: Any) -> None:
         elif node.op not in ("Identity", "IsVariableInitialized"):
             # What takes the op's value reads the variable after it.
             refs[f"{node.name}:0"] = _Ref(data[0], used[0].dtype, f"^{node.name}")
-
-
-def _variable_inputs(node: Any) -> int:
-    """How many of the first inputs of a node are variables, rather than their values."""
-    known = _definition_of(node.op)
-    is_passed = node.op == "Identity"
-    return 1 if is_passed else sum(each.is_ref for each in known.input_arg) if known else 0
 
 
 def _convert_user(node: Any, dtype: int) -> None:

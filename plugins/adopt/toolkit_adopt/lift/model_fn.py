@@ -18,10 +18,10 @@ import numpy as np
 
 from toolkit import UsageError, hookimpl, tf
 
-from .feeds import Batch
+from .feeds import Batch, batch_size
 from .graph import LiftedModel
 from .initial import MetaGraph
-from .part import Inference, Part, Period, batch_size
+from .part import Inference, Part, Period
 from .plugin import Lifted
 
 _MODES = {"train": "train", "eval": "eval", "predict": "infer"}  # those of tf.estimator.ModeKeys

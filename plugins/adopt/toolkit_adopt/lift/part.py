@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Sequence
 
 from toolkit import UsageError, tf
 
-from .feeds import Batch, guess_rule, make_feed
+from .feeds import Batch, batch_size, guess_rule, make_feed
 from .nodes import SEED, Fed, cut, find_losses, find_train_ops, names_of_needed
 from .order import order_state
 from .rules import RULES, Rule, parse_rule, tensor_name
@@ -26,7 +26,7 @@ class Part:
     Attributes:
         variables: name of a variable that it uses -> list of sizes, and dtype.
         fed: name of a tensor that it is fed -> dtype and shape; None for unknown.
-        rules: of these, without the given one.
+        rules: of these; that of the given one is of the kind "given".
 
     Raises:
         UsageError: it cannot be run here, or a tensor has no rule.
@@ -42,10 +42,19 @@ class Part:
     ):
         cuts = [*map(tensor_name, feeds), *([given] if given else [])]
         nodes, self.fed, self._seeds = cut(graph_def, targets, cuts)
-        handles = {node.name: node for node in nodes if node.op == "VarHandleOp"}
-        self.variables = {name: _form(node) for name, node in handles.items()}
-        dropped = {f"^{name}" for name in handles}
-        nodes = [node for node in order_state(nodes, set(handles)) if node.name not in handles]
+        self.variables: Dict[str, Any] = {}
+        for node in (node for node in nodes if node.op == "VarHandleOp"):
+            shape = tf.TensorShape(node.attr["shape"].shape)
+            if not shape.is_fully_defined():
+                raise UsageError(
+                    f"The variable '{node.name}' has the shape {shape}, whose sizes are not all "
+                    "known.",
+                    hint="Give it a shape in the script.",
+                )
+            self.variables[node.name] = shape.as_list(), tf.as_dtype(node.attr["dtype"].type)
+        dropped = {f"^{name}" for name in self.variables}
+        nodes = order_state(nodes, set(self.variables))
+        nodes = [node for node in nodes if node.name not in self.variables]
         for node in nodes:
             inputs = [text for text in node.input if text not in dropped]
             del node.input[:]
@@ -53,16 +62,11 @@ class Part:
         self.graph_def = tf.GraphDef(
             node=nodes, library=graph_def.library, versions=graph_def.versions
         )
-        self.targets, self.given = list(targets), given
-        self.rules = _choose_rules({n: x for n, x in self.fed.items() if n != given}, feeds, data)
-
-    def is_row(self, name: str) -> bool:
-        """Whether what a tensor is fed has a row for each example."""
-        rows = ("features", "labels", "uniform", "normal")
-        return name == self.given or self.rules[name].kind in rows
+        self.targets = list(targets)
+        self.rules = _choose_rules(self.fed, feeds, data, given)
 
     def make_feeds(self, batch: Batch) -> Dict[str, Any]:
-        """What each tensor is fed in a step, by its name, without the given one."""
+        """What each tensor is fed in a step, by its name."""
         return {
             name: make_feed(name, rule, *self.fed[name], batch) for name, rule in self.rules.items()
         }
@@ -103,19 +107,15 @@ class Part:
         return list(tf.import_graph_def(definition, inputs, self.targets, name=label))
 
 
-def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any) -> Dict[str, Rule]:
-    """The rule of each tensor that is fed: the one that is given, or else what its form suggests.
-
-    Raises:
-        UsageError: tensors have none; all of them are named.
-    """
+def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any, given: str = "") -> Dict[str, Rule]:
+    """The rule of each tensor that is fed: that of the user, or else what its form suggests."""
     texts = {tensor_name(name): text for name, text in feeds.items()}
     rules, missing, whole = {}, [], dict(feeds)
     for name, (dtype, shape) in sorted(fed.items()):
         op = name.rpartition(":0")[0] or name
         text = texts.get(name) or guess_rule(dtype, shape, data)
-        if text:
-            rules[name] = parse_rule(op, text)
+        if name == given or text:
+            rules[name] = Rule("given") if name == given else parse_rule(op, text)
             continue
         missing.append(f"'{op}' ({'a tensor' if dtype is None else dtype.name} {shape})")
         has_sizes = shape is not None and shape.ndims and None not in shape.as_list()[1:]
@@ -129,17 +129,6 @@ def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any) -> Dict[str, Rule]
             hint=f"Set --feed {words} or the like; a rule is {RULES}.",
         )
     return rules
-
-
-def _form(variable: Any) -> Any:
-    """Sizes and dtype of a variable's node."""
-    shape = tf.TensorShape(variable.attr["shape"].shape)
-    if not shape.is_fully_defined():
-        raise UsageError(
-            f"The variable '{variable.name}' has the shape {shape}, whose sizes are not all known.",
-            hint="Give it a shape in the script.",
-        )
-    return shape.as_list(), tf.as_dtype(variable.attr["dtype"].type)
 
 
 class Period:
@@ -216,15 +205,13 @@ class Period:
         return losses
 
 
-class Inference:
+class Inference(Part):
     """Tensors of a graph as functions of the examples of an evaluation or a prediction, or of
     another tensor that is fed.
 
     Args:
-        graph_def: whose variables are resources.
         outputs: key -> name of a tensor.
-        feeds, data: as of `Part`.
-        given: the name of a tensor that is fed by itself; "" for none.
+        graph_def, feeds, data, given: as of `Part`.
 
     Attributes:
         fixed_size: the batch size that the graph fixes; 0 for none.
@@ -238,37 +225,23 @@ class Inference:
         data: Any,
         given: str = "",
     ):
-        self._outputs = list(outputs)
-        targets, given = list(map(tensor_name, outputs.values())), given and tensor_name(given)
-        self._part = part = Part(graph_def, targets, feeds, data, given)
-        self.variables, fed = part.variables, part.fed
-        self.fixed_size = 0
-        for name, (dtype, shape) in fed.items():
-            if part.is_row(name) and shape is not None and shape.ndims:
+        super().__init__(graph_def, list(map(tensor_name, outputs.values())), feeds, data, given)
+        self._keys, self.fixed_size = list(outputs), 0
+        kinds = ("given", "features", "labels", "uniform", "normal")
+        self._rows = [name for name, rule in self.rules.items() if rule.kind in kinds]
+        for name in self._rows:
+            dtype, shape = self.fed[name]
+            if shape is not None and shape.ndims:
                 self.fixed_size = max(self.fixed_size, shape.as_list()[0] or 0)
-                fed[name] = dtype, tf.TensorShape([None]).concatenate(shape[1:])
-
-    @property
-    def input_spec(self) -> Any:
-        """dtype name and shape of a row of the tensor that is fed by itself."""
-        dtype, shape = self._part.fed.get(self._part.given, (None, None))
-        if dtype is None or shape is None or shape.ndims is None:
-            raise UsageError(
-                f"'{self._part.given}' is no input of the outputs with a known shape.",
-                hint="Set --graph-input to a placeholder that --graph-output depends on.",
-            )
-        return dtype.name, shape.as_list()[1:]
+                self.fed[name] = dtype, tf.TensorShape([None]).concatenate(shape[1:])
 
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Add the outputs to the default graph, by their keys: a row for each example."""
-        part, size = self._part, batch_size(features)
-        feeds = part.make_feeds(Batch(features, labels, run, size))
-        if part.given in part.fed:
-            feeds[part.given] = _first(features)
-        rows = [name for name in feeds if part.is_row(name)]
+        size = batch_size(features)
+        feeds = self.make_feeds(Batch(features, labels, run, size))
 
         def connected(*values: Any) -> List[Any]:
-            return part.connect(variables, {**feeds, **dict(zip(rows, values))}, run, "infer")
+            return self.connect(variables, {**feeds, **dict(zip(self._rows, values))}, run, "infer")
 
         fixed, values = self.fixed_size, []
         if not fixed:
@@ -276,12 +249,12 @@ class Inference:
             sizes = [value.shape.as_list()[0] for value in values if value.shape.ndims]
             fixed = max([each or 0 for each in sizes], default=0)  # within the graph
         if fixed:
-            values = _in_batches(connected, [feeds[name] for name in rows], fixed, size)
+            values = _in_batches(connected, [feeds[name] for name in self._rows], fixed, size)
         return {
             key: tf.placeholder_with_default(value, [None, *value.shape.as_list()[1:]])
             if value.shape.ndims
             else value
-            for key, value in zip(self._outputs, values)
+            for key, value in zip(self._keys, values)
         }
 
 
@@ -300,12 +273,3 @@ def _in_batches(function: Any, rows: List[Any], count: int, size: Any) -> List[A
         tf.reshape(value, [-1, *form.shape.as_list()[1:]])[:size]
         for value, form in zip(values, like)
     ]
-
-
-def batch_size(features: Any) -> Any:
-    """int32 scalar: the number of examples of a batch."""
-    return tf.shape(_first(features))[0]
-
-
-def _first(features: Any) -> Any:
-    return next(iter(features.values())) if isinstance(features, dict) else features

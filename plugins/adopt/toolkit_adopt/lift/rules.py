@@ -24,7 +24,8 @@ class Rule(NamedTuple):
     """How one tensor of the graph is fed.
 
     Attributes:
-        kind: "features" or "labels", "uniform" or "normal", "constant", "table" or "linear".
+        kind: "features" or "labels", "uniform" or "normal", "constant", "table" or "linear"; also
+            "given", which no text is.
         numbers: what the rows' 0 and 1 become (none: they stay); the range of noise, the constant,
             those of "linear"; of a table, step and value in turn.
         component: the name of a feature or label; "" for the only one.

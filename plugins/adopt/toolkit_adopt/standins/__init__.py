@@ -196,26 +196,21 @@ def make_modules() -> Dict[str, types.ModuleType]:
 @contextlib.contextmanager
 def installed() -> Iterator[None]:
     """Within the block, scripts import the stand-ins."""
-    with Patches() as patches:
-        _install(patches)
-        yield
-
-
-def _install(patches: Patches) -> None:
     inputs = importlib.import_module(f"{__name__}.inputs")
-    inputs.wrap_monitored_sessions(patches)
-    for change in list(importlib.import_module(f"{__name__}.libraries").lacking()):
-        patches.replace(*change)
-    for name, module in make_modules().items():
-        patches.replace(sys.modules, name, module)
-    if not has_own_contrib():
-        for name in ("contrib", "estimator"):
+    with Patches() as patches:
+        inputs.wrap_monitored_sessions(patches)
+        for change in list(importlib.import_module(f"{__name__}.libraries").lacking()):
+            patches.replace(*change)
+        for name, module in make_modules().items():
+            patches.replace(sys.modules, name, module)
+        for name in ("contrib", "estimator") if not has_own_contrib() else ():
             patches.replace(tf, name, sys.modules[f"tensorflow.{name}"])
-        return
-    parent, _, last = INPUT_DATA.rpartition(".")
-    patches.replace(importlib.import_module(parent), last, sys.modules[INPUT_DATA])
-    # 1.15 itself imports `tensorflow.examples.tutorials.mnist.input_data as x` no more.
-    examples = importlib.import_module("tensorflow").examples
-    patches.replace(examples, "tutorials", sys.modules["tensorflow.examples.tutorials"])
-    for name in ("numpy_input_fn", "pandas_input_fn"):
-        patches.replace(tf.estimator.inputs, name, getattr(inputs, name))
+        if has_own_contrib():
+            parent, _, last = INPUT_DATA.rpartition(".")
+            patches.replace(importlib.import_module(parent), last, sys.modules[INPUT_DATA])
+            # 1.15 itself imports `tensorflow.examples.tutorials.mnist.input_data as x` no more.
+            tutorials = sys.modules["tensorflow.examples.tutorials"]
+            patches.replace(importlib.import_module("tensorflow").examples, "tutorials", tutorials)
+            for name in ("numpy_input_fn", "pandas_input_fn"):
+                patches.replace(tf.estimator.inputs, name, getattr(inputs, name))
+        yield

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from toolkit import tf
 
@@ -41,14 +41,13 @@ class EstimatorSpec(NamedTuple):
     prediction_hooks: Any = None
 
 
-def _hold_nothing(*args: Any, **kwargs: Any) -> None:
-    """Stands for an output to export; nothing reads it."""
-
-
 class export:
-    """`tf.estimator.export`: the outputs that a specification may name."""
+    """`tf.estimator.export`: the outputs that a specification may name, and that nothing reads."""
 
-    PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = _hold_nothing
+    def PredictOutput(*args: Any, **kwargs: Any) -> None:
+        """One of them."""
+
+    ClassificationOutput = RegressionOutput = ExportOutput = PredictOutput
 
 
 class RunConfig:
@@ -133,12 +132,6 @@ class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
         self._first = False
 
 
-def _argument_names(function: Any) -> Set[str]:
-    """Those of a function, or those that a partial has not bound."""
-    bound = getattr(function, "keywords", {})
-    return set(inspect.signature(function).parameters) - set(bound)
-
-
 class Estimator:
     """Trains, evaluates and predicts by a model function."""
 
@@ -154,7 +147,8 @@ class Estimator:
     def _call(self, function: Any, mode: str, **more: Any) -> Any:
         """Call a function of the user with those of some named arguments that it has."""
         offered = {"mode": mode, "params": self.params, "config": self.config, **more}
-        names = _argument_names(function)
+        bound = getattr(function, "keywords", {})  # of a partial
+        names = set(inspect.signature(function).parameters) - set(bound)
         return function(**{name: x for name, x in offered.items() if name in names})
 
     def _build(self, input_fn: Any, mode: str) -> Any:

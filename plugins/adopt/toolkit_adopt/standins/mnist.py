@@ -24,28 +24,17 @@ _MAGIC = {1: 2049, 3: 2051}  # rank of the array -> the first four bytes of its 
 Datasets = collections.namedtuple("Datasets", "train validation test")  # DataSet each
 
 
-def _find(folder: str, name: str) -> str:
-    """The path of a file, which may be compressed.
-
-    Raises:
-        DataError: it is not there.
-    """
-    for path in (os.path.join(folder, name + ".gz"), os.path.join(folder, name)):
-        if os.path.isfile(path):
-            return path
-    names = ", ".join(f"{each}.gz" for pair in _FILES.values() for each in pair)
-    raise DataError(
-        f"The script reads MNIST from '{folder}', which has no {name}.gz; nothing is downloaded.",
-        hint=f"Put {names} into '{os.path.abspath(folder)}'.",
-    )
-
-
-def _read(path: str, rank: int) -> np.ndarray:
-    """The uint8 array of an IDX file.
-
-    Raises:
-        DataError: it is damaged, or its rank is another one.
-    """
+def _read(folder: str, name: str, rank: int) -> np.ndarray:
+    """The uint8 array of an IDX file, which may be compressed."""
+    paths = [os.path.join(folder, name + ending) for ending in (".gz", "")]
+    path = next(filter(os.path.isfile, paths), None)
+    if path is None:
+        names = ", ".join(f"{each}.gz" for pair in _FILES.values() for each in pair)
+        raise DataError(
+            f"The script reads MNIST from '{folder}', which has no {name}.gz; nothing is "
+            "downloaded.",
+            hint=f"Put {names} into '{os.path.abspath(folder)}'.",
+        )
     opener: Any = gzip.open if path.endswith(".gz") else open
     try:
         with opener(path, "rb") as file:
@@ -147,8 +136,8 @@ def read_data_sets(
         raise ValueError("The stand-in of input_data has no fake_data: leave it out.")
     arrays: List[np.ndarray] = []
     for images_name, labels_name in _FILES.values():
-        arrays.append(_read(_find(train_dir, images_name), 3)[..., np.newaxis])
-        labels = _read(_find(train_dir, labels_name), 1)
+        arrays.append(_read(train_dir, images_name, 3)[..., np.newaxis])
+        labels = _read(train_dir, labels_name, 1)
         arrays.append(np.eye(10)[labels] if one_hot else labels)
     images, labels, *test = arrays
     n = validation_size
@@ -165,11 +154,7 @@ def load_mnist(train_dir="MNIST-data") -> Datasets:
 
 
 def load_dataset(name, size="small", test_with_fake_data=False) -> Datasets:
-    """`tf.contrib.learn.datasets.load_dataset`, for "mnist" alone.
-
-    Raises:
-        ValueError: another name.
-    """
+    """`tf.contrib.learn.datasets.load_dataset`, for "mnist" alone. Raises ValueError."""
     if name != "mnist":
         raise ValueError(f"The stand-in of load_dataset has 'mnist' alone, not {name!r}.")
     return load_mnist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, List
 
 from google.protobuf import descriptor_pb2, descriptor_pool, text_format
 from google.protobuf.message_factory import GetMessageClass
@@ -11,27 +11,12 @@ from google.protobuf.message_factory import GetMessageClass
 from toolkit import tf
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
-_ONE, _MANY = _FIELD.LABEL_OPTIONAL, _FIELD.LABEL_REPEATED
-_TEXT, _NUMBER, _MESSAGE = _FIELD.TYPE_STRING, _FIELD.TYPE_UINT32, _FIELD.TYPE_MESSAGE
-_Field = Tuple[str, Any, Any, Optional[str]]  # name, label, type, message
-_MESSAGES: Dict[str, List[_Field]] = {
-    "SpriteMetadata": [
-        ("image_path", _ONE, _TEXT, None),
-        ("single_image_dim", _MANY, _NUMBER, None),
-    ],
-    "EmbeddingInfo": [
-        ("tensor_name", _ONE, _TEXT, None),
-        ("metadata_path", _ONE, _TEXT, None),
-        ("bookmarks_path", _ONE, _TEXT, None),
-        ("tensor_shape", _MANY, _NUMBER, None),
-        ("sprite", _ONE, _MESSAGE, "SpriteMetadata"),
-        ("tensor_path", _ONE, _TEXT, None),
-    ],
-    "ProjectorConfig": [
-        ("model_checkpoint_path", _ONE, _TEXT, None),
-        ("embeddings", _MANY, _MESSAGE, "EmbeddingInfo"),
-        ("model_checkpoint_dir", _ONE, _TEXT, None),
-    ],
+_MESSAGES = {  # the fields of each in their order, as a file .proto has them
+    "SpriteMetadata": "string image_path; repeated uint32 single_image_dim",
+    "EmbeddingInfo": "string tensor_name; string metadata_path; string bookmarks_path; "
+    "repeated uint32 tensor_shape; SpriteMetadata sprite; string tensor_path",
+    "ProjectorConfig": "string model_checkpoint_path; repeated EmbeddingInfo embeddings; "
+    "string model_checkpoint_dir",
 }
 
 
@@ -39,10 +24,14 @@ def _message_classes() -> List[Any]:
     file = descriptor_pb2.FileDescriptorProto(name="projector.proto", package="adopted")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
-        for number, (field, label, kind, of) in enumerate(fields, 1):
-            made = message.field.add(name=field, number=number, label=label, type=kind)
-            if of:
-                made.type_name = f".{file.package}.{of}"
+        for number, field in enumerate(fields.split("; "), 1):
+            *repeated, kind, field_name = field.split()
+            label = _FIELD.LABEL_REPEATED if repeated else _FIELD.LABEL_OPTIONAL
+            made = message.field.add(name=field_name, number=number, label=label)
+            if kind in _MESSAGES:
+                made.type, made.type_name = _FIELD.TYPE_MESSAGE, f".{file.package}.{kind}"
+            else:
+                made.type = _FIELD.Type.Value(f"TYPE_{kind.upper()}")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     classes = [

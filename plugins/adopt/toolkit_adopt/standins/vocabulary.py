@@ -34,9 +34,8 @@ class CategoricalVocabulary:
 
     def get(self, category) -> int:
         """The number of a word, which gets one if it is new."""
-        return self._mapping.get(category, 0) if self._is_frozen else self._add(category)
-
-    def _add(self, category):
+        if self._is_frozen:
+            return self._mapping.get(category, 0)
         return self._mapping.setdefault(category, len(self._mapping))
 
     def add(self, category, count=1):
