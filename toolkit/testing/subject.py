@@ -243,17 +243,15 @@ class Subject:
 
         return self.prepare(f"the run '{name}'", make)
 
-    def train(self, path: str, extensions: Optional[List[Any]] = None, **more: Any) -> None:
+    def train(self, path: str, **more: Any) -> None:
         """Train `RUN_STEPS` steps in a folder.
 
         Args:
             path: of the folder.
-            extensions: others than those of the subject.
             more: other options; also arguments of `testing.train`.
         """
         fixed = {"steps": RUN_STEPS, "evaluate": "no", "log_steps": 1, "xla": "off"}
-        others = self.extensions if extensions is None else extensions
-        train(self.plugin, path, others, **dict(self.values, **dict(fixed, **more)))
+        train(self.plugin, path, self.extensions, **dict(self.values, **dict(fixed, **more)))
 
     # ------------------------------------------------------------------------- the trained model
 
