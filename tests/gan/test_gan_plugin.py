@@ -12,9 +12,10 @@ from PIL import Image
 
 from toolkit import testing, tf
 from toolkit.api import load_plugins
+from toolkit.options import resolve
+from toolkit.preset_choice import choose_presets
 from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder
-from toolkit.testing.runs import resolve_options
 from toolkit.testing.steps import TrainingSteps
 
 CASES = [  # each conditional form, each network, penalties of both kinds, both orders
@@ -37,7 +38,7 @@ def digits(tmp_path_factory):
 @pytest.fixture(scope="module")
 def digits_in_memory(digits):
     plugins = load_plugins("gan")
-    return open_run_data(plugins, resolve_options(plugins, {"data": digits}))
+    return open_run_data(plugins, resolve(plugins.options(), flags={"data": digits}).options)
 
 
 @pytest.fixture
@@ -57,7 +58,8 @@ def cache(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("cache")
 def test_two_steps_move_every_kernel_of_both_networks(digits_in_memory, values):
     plugins = load_plugins("gan")
-    options = resolve_options(plugins, dict(SMALL, **values), digits_in_memory)
+    resolved = resolve(plugins.options(), flags=dict(SMALL, **values))
+    options = choose_presets(resolved, digits_in_memory).options
     with TrainingSteps(plugins, options, digits_in_memory) as steps:
         before = steps.values()
         for _ in range(2):  # the first leaves kernels where they are that feed a layer of zeros

@@ -9,10 +9,10 @@ from search_fixtures import SIZE, small_definition
 
 from toolkit.api import load_plugins
 from toolkit.errors import UsageError
+from toolkit.options import CoreOptions
 from toolkit.search import planning
 from toolkit.search.definition import Budget, Dimension
 from toolkit.search.planning import (
-    Answer,
     choose_metric,
     choose_rungs,
     complete,
@@ -22,11 +22,7 @@ from toolkit.search.planning import (
 from toolkit.search.sampler import count_trials
 from toolkit.search.trial_options import find_length
 
-ANSWER = Answer(
-    metrics={"loss": "min", "accuracy": "max", "size": ""},
-    num_examples=1000,
-    examples_per_step=10,
-)
+METRICS = {"loss": "min", "accuracy": "max", "size": ""}
 
 
 def stated(**values):
@@ -36,9 +32,10 @@ def stated(**values):
     return small_definition(**dict(left_open, **values))
 
 
-def plan(answer=ANSWER, epochs=10, **values):
+def plan(epochs=10, best_metric=None, **values):
     study = stated(**values)
-    return fill_in(complete(study, study), epochs, answer)
+    options = CoreOptions(batch_size=10, best_metric=best_metric)
+    return fill_in(complete(study, study), epochs, options, METRICS, 1000)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +50,7 @@ def plan(answer=ANSWER, epochs=10, **values):
 )
 def test_the_metric_that_chooses(text, best, expected):
     direction, _, name = text.rpartition(":")
-    assert choose_metric(name, direction, ANSWER._replace(best_metric=best)) == expected
+    assert choose_metric(name, direction, METRICS, best) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,7 +60,7 @@ def test_the_metric_that_chooses(text, best, expected):
 def test_a_metric_without_a_meaning_is_refused(text, message):
     with pytest.raises(UsageError, match=message):
         direction, _, name = text.rpartition(":")
-        choose_metric(name, direction, ANSWER)
+        choose_metric(name, direction, METRICS, "")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +93,7 @@ def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not():
 
 def test_the_moment_is_that_of_the_checkpoint_that_the_test_evaluates():
     assert plan().moment == "last"
-    assert plan(ANSWER._replace(best_metric="accuracy")).moment == "best"
+    assert plan(best_metric="accuracy").moment == "best"
 
 
 @pytest.mark.parametrize(

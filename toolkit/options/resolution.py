@@ -8,9 +8,11 @@ the plugin's default for a core option, the default preset, configuration files 
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 from typing import (
     Any,
+    Callable,
     Dict,
     Iterable,
     List,
@@ -57,18 +59,15 @@ class Resolved(NamedTuple):
         notes: a sentence for each choice that has no effect or is replaced.
         open_presets: the options of presets whose value is "auto", each with the name and the
             options class of the plugin that chooses by the data.
-        arguments: of `resolve`, without the choices of presets.
+        choose: from the presets that count, by the option of presets, to the options of the run
+            with them; see `resolve`.
     """
 
     options: CoreOptions
     origins: Dict[str, Origin]
     notes: List[str]
     open_presets: Mapping[str, PluginOptions]
-    arguments: Mapping[str, Any]
-
-    def choose(self, choices: Mapping[str, Value]) -> Resolved:
-        """Return the options of the run where these presets count; see `resolve`."""
-        return resolve(**self.arguments, choices=choices)
+    choose: Callable[[Mapping[str, Value]], Resolved]
 
 
 def flag_name(name: str) -> str:
@@ -102,7 +101,7 @@ def resolve(
         UsageError: a name or value is wrong; the message has the value and its origin.
     """
     classes, files = list(classes), [Config(*each) for each in layers]
-    arguments = {"classes": classes, "layers": files, "environment": environment, "flags": flags}
+    choose = functools.partial(resolve, classes, files, environment, flags)
     options, choices = merge(classes), choices or {}
     variables = {
         name: Value(text, Origin(VARIABLE, variable_name(name)))
@@ -164,7 +163,7 @@ def resolve(
         for plugin, cls in classes
         if chooses_preset(cls) and getattr(values, cls.preset_option) == AUTO
     }
-    return Resolved(values, origins, notes, open_presets, arguments)
+    return Resolved(values, origins, notes, open_presets, choose)
 
 
 def _enter_all(options: Type[CoreOptions], values: Mapping[str, Any], origin: Origin) -> Values:

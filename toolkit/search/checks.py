@@ -17,12 +17,13 @@ from ..config import run_values
 from ..display.console import Console
 from ..display.waits import waiting
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
+from ..options import CoreOptions
 from ..plugins import Plugins, describe_failure
 from ..preset_choice import choose_by_data
 from ..storage.run_folder import RunFolder
 from . import trial_options
 from .definition import FLOAT, Definition
-from .planning import Answer, fill_in
+from .planning import fill_in
 from .sampler import known_values
 
 MAX_GRAPHS = 32
@@ -104,7 +105,7 @@ def main() -> None:
             for values in configurations:
                 with trial_options.naming_values(values):
                     try:
-                        answer = _check(definition, values, sys.argv[1])
+                        built = _check(definition, values, sys.argv[1])
                     except ToolkitError:
                         raise
                     except Exception as error:  # of a plugin, where the core does not translate it
@@ -114,14 +115,18 @@ def main() -> None:
                     finally:
                         shutil.rmtree(sys.argv[1], ignore_errors=True)
                 if not definition.moment:  # it is a new study, of which this is the first
-                    definition = fill_in(definition, epochs, answer)
+                    definition = fill_in(definition, epochs, *built)
         except ToolkitError as error:
             fault = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
         json.dump([definition.as_json(), fault], output)
 
 
-def _check(definition: Definition, values: Values, folder: str) -> Answer:
-    """Build the graphs of one configuration, like a run that has not begun; nothing is written."""
+def _check(
+    definition: Definition, values: Values, folder: str
+) -> Tuple[CoreOptions, Dict[str, str], int]:
+    """Build the graphs of one configuration, like a run that has not begun; nothing is written.
+    Return what `fill_in` asks for.
+    """
     from ..training.trainer import Job, Trainer  # imports TensorFlow
 
     plugins = trial_options.load_plugins(definition)
@@ -143,12 +148,7 @@ def _check(definition: Definition, values: Values, folder: str) -> Answer:
                 "The data has no validation split, by which a search chooses.",
                 hint="Set --validation-share.",
             )
-        return Answer(
-            metrics={name: direction or "" for name, direction in directions.items()},
-            best_metric=options.best_metric or "",
-            interval=options.evaluate_steps or options.checkpoint_steps,
-            num_examples=len(splits["train"]),
-            examples_per_step=options.batch_size * options.batches_per_step,
-        )
+        metrics = {name: direction or "" for name, direction in directions.items()}
+        return options, metrics, len(splits["train"])
     finally:
         trainer.close()

@@ -7,7 +7,7 @@ configuration are built: the metric and its direction, and the budget.
 from __future__ import annotations
 
 import math
-from typing import Mapping, NamedTuple, Optional, Tuple
+from typing import Mapping, Tuple
 
 from ..errors import UsageError, suggest
 from ..options import CoreOptions
@@ -19,34 +19,38 @@ MAX_GRID = 64  # configurations of a space that is a grid by default
 MAX_RUNGS = 3
 
 
-class Answer(NamedTuple):
-    """What the graphs of a configuration say."""
+def fill_in(
+    definition: Definition,
+    epochs: float,
+    options: CoreOptions,
+    metrics: Mapping[str, str],
+    num_examples: int,
+) -> Definition:
+    """A new study, completed by what the graphs of its first configuration say.
 
-    # the names of the metrics of the validation split, each with "min" or "max", or "" if it
-    # declares no direction
-    metrics: Mapping[str, str] = {}
-    best_metric: str = ""  # --best-metric, "" for none
-    interval: Optional[int] = None  # --evaluate-steps or --checkpoint-steps; None if neither is set
-    num_examples: int = 0  # of the training split
-    examples_per_step: int = 1  # how many a step reads
+    Args:
+        definition: what the command states.
+        epochs: the length of a trial for which the command states no budget.
+        options: of the configuration.
+        metrics: the names of those of the validation split, each with "min" or "max", or "" if it
+            declares no direction.
+        num_examples: of the training split.
 
-
-def fill_in(definition: Definition, epochs: float, answer: Answer) -> Definition:
-    """A new study, completed by what the graphs of its first configuration say. Without a budget,
-    a trial has so many epochs.
-
-    Raises UsageError if there is no such metric, or two rungs are at the same step.
+    Raises:
+        UsageError: there is no such metric, or two rungs are at the same step.
     """
-    metric, direction = choose_metric(definition.metric, definition.direction, answer)
-    usual = Budget(EXAMPLES, math.ceil(epochs * answer.num_examples))
+    best_metric = options.best_metric or ""
+    metric, direction = choose_metric(definition.metric, definition.direction, metrics, best_metric)
+    usual = Budget(EXAMPLES, math.ceil(epochs * num_examples))
+    interval = options.evaluate_steps or options.checkpoint_steps or 0
     definition = definition._replace(
         budget=definition.budget if definition.budget.amount else usual,
         metric=metric,
         direction=direction,
-        moment=BEST if answer.best_metric else LAST,
-        interval=definition.interval or (0 if definition.reduction else answer.interval or 0),
+        moment=BEST if best_metric else LAST,
+        interval=definition.interval or (0 if definition.reduction else interval),
     )
-    length = definition.count_steps(answer.examples_per_step)
+    length = definition.count_steps(options.batch_size * options.batches_per_step)
     steps = [definition.pause_step(length, rung) for rung in range(len(definition.rungs))]
     if len(set(steps)) < len(steps):
         texts = ", ".join(map(str, steps))
@@ -140,32 +144,34 @@ def choose_rungs(reduction: int, trials: int) -> Tuple[float, ...]:
     return tuple(reduction**-power for power in range(count, 0, -1)) + (1.0,)
 
 
-def choose_metric(name: str, direction: str, answer: Answer) -> Tuple[str, str]:
+def choose_metric(
+    name: str, direction: str, metrics: Mapping[str, str], best_metric: str
+) -> Tuple[str, str]:
     """The name and the direction of the metric that chooses, of those that the model has.
 
     Without a name it is that of --best-metric, else the first one with a declared direction, losses
     last. Raises UsageError if there is no such metric, or nothing says which values are better.
     """
     if not (name or direction):
-        direction, _, name = answer.best_metric.rpartition(":")
+        direction, _, name = best_metric.rpartition(":")
     if not (name or direction):
-        names = [each for each, declared in answer.metrics.items() if declared]
+        names = [each for each, declared in metrics.items() if declared]
         name = min(names, key=lambda each: "loss" in each, default="")
         if not name:
             raise UsageError(
                 "Nothing declares which metric is to be high or low.",
                 hint=f"Write --metric min:NAME or --metric max:NAME; there is: "
-                f"{', '.join(answer.metrics) or 'none'}.",
+                f"{', '.join(metrics) or 'none'}.",
             )
     if not name or direction not in ("", "min", "max"):
         text = f"{direction}:{name}"
         raise UsageError(f"--metric is '{text}'.", hint="Write NAME, min:NAME or max:NAME.")
-    if name not in answer.metrics:
+    if name not in metrics:
         raise UsageError(
             f"There is no metric '{name}' of the validation split to choose by.",
-            hint=suggest(name, answer.metrics),
+            hint=suggest(name, metrics),
         )
-    direction = direction or answer.metrics[name]
+    direction = direction or metrics[name]
     if not direction:
         raise UsageError(
             f"Nothing declares whether higher or lower values of {name} are better.",

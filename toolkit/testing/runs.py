@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any, Dict, Iterable, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, Optional, Sequence
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from ..api import load_plugins
 from ..data.spec import DataSpec
 from ..display.console import Console
 from ..graph.run import Run
-from ..options import CoreOptions, resolve
-from ..plugins import Plugins
-from ..preset_choice import choose_presets
-from ..run_data import RunData
+from ..options import resolve
 from ..storage.checkpoint_reader import fingerprint as tensors_sha256
 from ..storage.checkpoint_reader import read_tensors
 from ..storage.run_folder import RunFolder
@@ -31,7 +28,7 @@ def make_run(plugin: Any, mode: str, spec: DataSpec, **options: Any) -> Run:
         spec: the `toolkit.DataSpec` of the data.
         options: values or texts by name.
     """
-    return Run(mode, resolve_options(load_plugins(plugin), options), spec)
+    return Run(mode, resolve(load_plugins(plugin).options(), flags=options).options, spec)
 
 
 def open_trainer(
@@ -84,11 +81,3 @@ def tensors(run_dir: str, which: str = "last") -> Dict[str, np.ndarray]:
 def fingerprint(run_dir: str, which: str = "last") -> str:
     """One SHA-256 over all tensors of a checkpoint, computed from the file."""
     return tensors_sha256(RunFolder(run_dir).checkpoints.find(which).path)
-
-
-def resolve_options(
-    plugins: Plugins, values: Mapping[str, Any], run_data: Optional[RunData] = None
-) -> CoreOptions:
-    """The resolved options, with the presets that the data choose, if there are some."""
-    resolved = resolve(plugins.options(), flags=values)
-    return (resolved if run_data is None else choose_presets(resolved, run_data)).options

@@ -28,10 +28,11 @@ from ..inference.trained_model import Trained
 from ..options import CoreOptions, Resolved, resolve
 from ..plugin_data import open_from_plugin
 from ..plugins import Plugins
+from ..preset_choice import choose_presets
 from ..run_data import RunData, open_run_data
 from ..storage.run_folder import RunFolder
 from .data import SYNTHETIC_DATA
-from .runs import resolve_options, train
+from .runs import train
 from .steps import Probe, TrainingSteps
 
 BATCH_SIZE = 8
@@ -139,7 +140,10 @@ class Subject:
         return self.resolve()
 
     def resolve_without_data(self, **changes: Any) -> Resolved:
-        """The options with their origins; they may name other data than the subject's."""
+        """The options with their origins, with some other values, before the data choose presets.
+
+        Unless `changes` has them, they may name other data than the subject's.
+        """
         return resolve(self.plugins.options(), flags=dict(self._values, **changes))
 
     @property
@@ -149,14 +153,15 @@ class Subject:
 
     def resolve(self, **changes: Any) -> CoreOptions:
         """The resolved options, with some other values."""
-        return resolve_options(self.plugins, dict(self.values, **changes), self.run_data)
+        resolved = self.resolve_without_data(**dict(self.values, **changes))
+        return choose_presets(resolved, self.run_data).options
 
     def _open_data(self, values: Mapping[str, Any]) -> RunData:
-        return open_run_data(self.plugins, resolve_options(self.plugins, values))
+        return open_run_data(self.plugins, self.resolve_without_data(**values).options)
 
     def _choose_data(self) -> Dict[str, Any]:
         """The options with the data of the first kind with which a step can be built."""
-        options = resolve_options(self.plugins, self._values)
+        options = self.resolve_without_data().options
         if "data" in self._values or open_from_plugin(self.plugins, options) is not None:
             self._try_step(self._values)
             self.data_kind = str(self._values.get("data", "the plugin's own data"))
@@ -176,8 +181,8 @@ class Subject:
     def _try_step(self, values: Mapping[str, Any]) -> None:
         """Build a step on examples, and raise what that raises."""
         run_data = self._open_data(values)
-        options = resolve_options(self.plugins, values, run_data)
-        TrainingSteps(self.plugins, options, run_data).close()
+        resolved = self.resolve_without_data(**values)
+        TrainingSteps(self.plugins, choose_presets(resolved, run_data).options, run_data).close()
 
     # ------------------------------------------------------------------------- steps in memory
 
@@ -243,17 +248,15 @@ class Subject:
 
         return self.prepare(f"the run '{name}'", make)
 
-    def train(self, path: str, extensions: Optional[List[Any]] = None, **more: Any) -> None:
+    def train(self, path: str, **more: Any) -> None:
         """Train `RUN_STEPS` steps in a folder.
 
         Args:
             path: of the folder.
-            extensions: others than those of the subject.
             more: other options; also arguments of `testing.train`.
         """
         fixed = {"steps": RUN_STEPS, "evaluate": "no", "log_steps": 1, "xla": "off"}
-        others = self.extensions if extensions is None else extensions
-        train(self.plugin, path, others, **dict(self.values, **dict(fixed, **more)))
+        train(self.plugin, path, self.extensions, **dict(self.values, **dict(fixed, **more)))
 
     # ------------------------------------------------------------------------- the trained model
 
