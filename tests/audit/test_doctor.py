@@ -145,15 +145,26 @@ def test_a_run_that_paused(doctor, golden):
     assert report["state"] == ["The run stopped at step 2: paused at step 2."]
 
 
-def test_a_run_that_diverged(cli, doctor, here):
+@pytest.mark.parametrize(
+    "policy, change",
+    [
+        ("stop", "--allow on_nonfinite --on-nonfinite skip"),
+        ("skip", "--allow learning_rate --learning-rate RATE"),  # all steps were skipped in vain
+    ],
+)
+def test_a_run_that_diverged(cli, doctor, here, policy, change):
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    assert cli("run", *argv, "--learning-rate", "1e30", "--gain", "1e20").code == 3
+    argv += ["--on-nonfinite", policy, "--steps", 10]
+    result = cli("run", *argv, "--learning-rate", "1e30", "--gain", "1e20")
+    assert result.code == 3 and ("--on-nonfinite" in result.err) == (policy == "stop")
     report = doctor(0, "run")
-    assert report["state"][0].startswith("Training diverged in step 1: loss ")
+    began = "Training diverged in step 1: loss " if policy == "stop" else "All of the last 10 steps"
+    assert report["state"][0].startswith(began)
     (advice,) = report["do"]
     assert "The same step would diverge again." in advice
-    assert ("reports/autopsy-0 shows" in advice) == os.path.isdir("run/reports/autopsy-0")
-    assert advice.endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
+    report = f"reports/autopsy-{0 if policy == 'stop' else 10}"
+    assert (f"{report} shows" in advice) == os.path.isdir(os.path.join("run", report))
+    assert advice.endswith(f"toolkit resume run {change}")
 
 
 # --------------------------------------------------------------------------------- files and data

@@ -205,6 +205,7 @@ def test_a_line_of_a_plugin_file_is_named(data, here):
     assert finding.source_line.file == str(here / "mine.py") and finding.source_line.line == 9
     assert "created at mine.py:9 in loss: return tf.log(" in finding.lines()[1]
     assert finding.way_out().startswith("try a lower --learning-rate, or --on-nonfinite skip; else")
+    assert finding.way_out(skips=True).startswith("try a lower --learning-rate; else mend")
     assert f"mend {here / 'mine.py'}:9 where its values" in finding.way_out()
 
 

@@ -161,11 +161,13 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resu
     if state["status"] == "diverged":
         report = f"reports/autopsy-{state['step']}"
         exists = os.path.isdir(folder.file(report))
+        change = "--allow on_nonfinite --on-nonfinite skip"
+        if (_try(folder.read_config) or {}).get("on_nonfinite") == "skip":
+            change = "--allow learning_rate --learning-rate RATE"
         advice.append(
             "The same step would diverge again. "
             + (f"{report} shows where it starts. " if exists else "")
-            + "Change its cause, for example: "
-            f"toolkit resume {folder.argument} --allow on_nonfinite --on-nonfinite skip"
+            + f"Change its cause, for example: toolkit resume {folder.argument} {change}"
         )
     elif state["status"] != FINISHED or not folder.checkpoints.is_intact():
         advice.append("Continue with: " + resume)

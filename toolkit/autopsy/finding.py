@@ -150,18 +150,23 @@ class Finding(NamedTuple):
             lines.append(f"The batch consisted of {self.batch.describe(range(self.batch.size))}.")
         return lines
 
-    def way_out(self) -> str:
-        """What to try, without a full stop; "" where no cause but the learning rate is known."""
+    def way_out(self, skips: bool = False) -> str:
+        """What to try, without a full stop; "" where no cause but the learning rate is known.
+
+        `skips`: whether the run left such steps out already, all of them in vain.
+        """
         if self.kind == "features":
-            return "mend the data of these examples, or take --on-nonfinite skip"
+            skip = "" if skips else ", or take --on-nonfinite skip"
+            return f"mend the data of these examples{skip}"
         line = self.source_line
         if self.kind != "op" or line is None:
             return ""
         is_own = self.update.name == ADOPTED
         rate = "the rate of the plugin's own op" if is_own else "--learning-rate"
+        skip = "" if skips else ", or --on-nonfinite skip"
         return (
-            f"try a lower {rate}, or --on-nonfinite skip; else mend {line.file}:{line.line} where "
-            "its values can be wrong"
+            f"try a lower {rate}{skip}; else mend {line.file}:{line.line} where its values can be "
+            "wrong"
         )
 
     def as_json(self) -> Dict[str, Any]:

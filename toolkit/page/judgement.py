@@ -62,7 +62,8 @@ def _judge_end(record: RunRecord, place: str) -> Iterator[Finding]:
     if status == DIVERGED:
         rate = finite(record.options.get("learning_rate"))
         lower = "" if rate is None else f" than {format_value(rate)}"
-        yield Finding(reason, ERROR, f"Try a lower --learning-rate{lower}, or --on-nonfinite skip.")
+        skip = "" if record.options.get("on_nonfinite") == "skip" else ", or --on-nonfinite skip"
+        yield Finding(reason, ERROR, f"Try a lower --learning-rate{lower}{skip}.")
     elif status == "failed":
         yield Finding(reason, ERROR)
     elif status == "trained" and record.exit_code:

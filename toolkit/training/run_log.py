@@ -190,7 +190,7 @@ class RunLog(SessionRecord):
         if finding is None:
             return ""
         log(f"autopsy  The batch is in {self._folder}/reports/autopsy-{step}")
-        return finding.way_out()
+        return finding.way_out(skips=job.options.on_nonfinite == "skip")
 
 
 def _describe_examples(spec) -> str:
