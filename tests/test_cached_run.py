@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import os
 import shutil
+import signal
+import threading
 
 import pytest
+from process_fixtures import PATIENCE
 
 import toolkit
 from toolkit import CheckpointError, InterruptedRun, UsageError, api, cached_run, testing
 from toolkit.plugins import Plugins
 from toolkit.storage.run_folder import RunFolder
+from toolkit.training.signals import FirstSignal
 
 PLUGIN = """
 from toolkit import hookimpl
@@ -131,12 +136,46 @@ def test_an_interrupted_training_does_not_name_its_deleted_folder(cache):
     assert [os.listdir(path) for path in glob.glob(os.path.join(cache.folder, "*"))] == [[]]
 
 
+def test_of_two_that_need_a_run_one_trains_and_the_other_waits(cache, monkeypatch):
+    flock, waits = fcntl.flock, threading.Event()
+
+    def lock(*arguments):
+        if cache.trainings:
+            waits.set()
+        flock(*arguments)
+
+    def train_until_another_waits(run_dir):
+        other.start()
+        assert waits.wait(PATIENCE)
+
+    other = threading.Thread(target=cache.open)
+    monkeypatch.setattr(fcntl, "flock", lock)
+    cache.after_training = train_until_another_waits
+    cache.open()
+    other.join(PATIENCE)
+    assert len(cache.trainings) == 1 and not other.is_alive()
+
+
 def test_what_a_killed_training_left_is_removed_by_the_next(cache):
     cache.open()
     (name,) = os.listdir(cache.folder)
     os.rename(os.path.join(cache.folder, name, "content"), os.path.join(cache.folder, name, "left"))
     assert cache.open().step == 3 and len(cache.trainings) == 2
     assert os.listdir(os.path.join(cache.folder, name)) == ["content"]
+
+
+def test_a_run_that_is_gone_is_trained_again(cache):
+    cache.open()
+    (name,) = os.listdir(cache.folder)
+    shutil.rmtree(os.path.join(cache.folder, name, "content", "run"))
+    assert cache.open().step == 3 and len(cache.trainings) == 2
+
+
+def test_a_signal_ends_the_wait_for_another_process_within_a_run(cache, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    with FirstSignal(), pytest.raises(InterruptedRun, match="nothing is saved"):
+        cache.open()
+    assert cache.trainings == []
 
 
 def interrupt_training(folder):

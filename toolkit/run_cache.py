@@ -73,6 +73,8 @@ def cached_run(
         CheckpointError: the run in the cache is damaged.
         InterruptedRun: after Ctrl-C; nothing is saved.
     """
+    from .training.signals import FirstSignal  # imports TensorFlow
+
     options = dict(options or {})
     plugins = api.load_plugins(plugin, named_by=named_by)
     name = plugins.model.name
@@ -82,13 +84,17 @@ def cached_run(
         try:
             api.train(plugins.model.reference, path, options, say=False, named_by=named_by).close()
         except InterruptedRun as error:
-            raise InterruptedRun(
-                f"Interrupted while '{name}' was trained for the cache; nothing is saved.",
-                hint="The same command trains it from the start.",
-                signum=error.exit_code - 128,
-            ) from None
+            stop(error.exit_code - 128)
 
-    with waiting(text or f"Training {name} (once, then cached)"):
+    def stop(signum: int) -> None:
+        raise InterruptedRun(
+            f"Interrupted while '{name}' was trained for the cache; nothing is saved.",
+            hint="The same command trains it from the start.",
+            signum=signum,
+        ) from None
+
+    # The run that needs this one would only note a signal, and wait on for another process.
+    with waiting(text or f"Training {name} (once, then cached)"), FirstSignal(stop):
         folder = open_entry(GROUP, _run_name(plugins, options, key), train)
     hint = f"Delete {os.path.dirname(folder)}; it will be trained again."
     try:
@@ -105,6 +111,6 @@ def _run_name(plugins: Plugins, options: Mapping[str, Any], key: Any) -> str:
     """The plugin's name, and a hash of everything that the run depends on."""
     counted = {name: value for name, value in options.items() if key is None or name != "data"}
     code = [[each.name, each.distribution, each.sha256()] for each in plugins.all]
-    parts = json.dumps([code, counted, key, __version__, FORMAT], sort_keys=True)
+    parts = json.dumps([code, counted, key, __version__, FORMAT, RUN], sort_keys=True)
     digest = hashlib.sha256(parts.encode("utf-8")).hexdigest()[:16]
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', plugins.model.name)}-{digest}"

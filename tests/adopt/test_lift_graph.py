@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from toolkit import UsageError, open_trained, tf
-from toolkit.api import _name_data
+from toolkit.data.arrays.kept import keep_arrays
 from toolkit.testing import fingerprint, tensors, train
 
 GRAPHS = os.path.join(os.path.dirname(__file__), "graphs")
@@ -41,7 +41,7 @@ def lift(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lift")
     metas = {name: lift_graphs.write(name, folder) for name in ("gan", "mlp")}
     metas["noisy"] = os.path.join(GRAPHS, "noisy.meta")
-    data = {"mlp": _name_data(DATA), "noisy": _name_data(DATA), "gan": _name_data(IMAGES)}
+    data = {"mlp": keep_arrays(DATA), "noisy": keep_arrays(DATA), "gan": keep_arrays(IMAGES)}
 
     def train_graph(name, run, meta=None, **options):
         values = {

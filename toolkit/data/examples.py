@@ -112,7 +112,8 @@ class Split:
     @property
     def features(self) -> Any:
         """[N, ...], or a dict of such arrays. Records are copied if the split has an index."""
-        return self.take(slice(None))[0]
+        keys = [key for key in self.columns if key.partition("/")[0] == FEATURES]
+        return pack(self.read(slice(None), keys))[0]
 
     @property
     def labels(self) -> Any:

@@ -166,23 +166,25 @@ def open_entry(group: str, name: str, build: Callable[[str], None]) -> str:
                 _remove(os.path.join(folder, left))
             temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=folder)
             try:
-                build(temporary)
-                sizes = _measure_files(temporary)
-                with open(os.path.join(temporary, _SIZES), "w", encoding="utf-8") as file:
+                built = os.path.join(temporary, "content")
+                os.mkdir(built)  # others may read it, as they may not a temporary folder
+                build(built)
+                sizes = _measure_files(built)
+                with open(os.path.join(built, _SIZES), "w", encoding="utf-8") as file:
                     json.dump(sizes, file)
                 if find_entry(group, name) is None:  # without locks it may be there
                     _remove(content)
-                    os.rename(temporary, content)
+                    os.rename(built, content)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
     return content
 
 
 def _measure_files(folder: str) -> Dict[str, int]:
-    """The size of each file of an entry in bytes; a run in a folder has hashes of its own."""
+    """The size of each file of an entry in bytes; 0 of a folder: a run has hashes of its own."""
     names = sorted(set(os.listdir(folder)) - {_SIZES})
     paths = {name: os.path.join(folder, name) for name in names}
-    return {name: os.path.getsize(path) for name, path in paths.items() if os.path.isfile(path)}
+    return {n: os.path.getsize(path) if os.path.isfile(path) else 0 for n, path in paths.items()}
 
 
 @contextlib.contextmanager
