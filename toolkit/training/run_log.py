@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
@@ -80,6 +81,7 @@ class RunLog(SessionRecord):
             git=provenance.read_git_commits(job.plugins.all),
             keeps_sources=job.options.keep_sources,
             sources=self._copy_sources(facts["plugins"]) if job.options.keep_sources else {},
+            session_start=time.time(),  # once what is copied is there
         )
         # The first lines of its log.
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
