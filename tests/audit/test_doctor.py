@@ -165,6 +165,8 @@ def test_a_run_that_diverged(cli, doctor, here, policy, change):
     report = f"reports/autopsy-{0 if policy == 'stop' else 10}"
     assert (f"{report} shows" in advice) == os.path.isdir(os.path.join("run", report))
     assert advice.endswith(f"toolkit resume run {change}")
+    (here / "run" / "config.json").write_text("[1]")
+    assert "config.json" in str(doctor(6, "run"))
 
 
 # --------------------------------------------------------------------------------- files and data

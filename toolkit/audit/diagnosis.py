@@ -162,7 +162,8 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resu
         report = f"reports/autopsy-{state['step']}"
         exists = os.path.isdir(folder.file(report))
         change = "--allow on_nonfinite --on-nonfinite skip"
-        if (_try(folder.read_config) or {}).get("on_nonfinite") == "skip":
+        config = _try(folder.read_config)
+        if isinstance(config, dict) and config.get("on_nonfinite") == "skip":
             change = "--allow learning_rate --learning-rate RATE"
         advice.append(
             "The same step would diverge again. "

@@ -250,8 +250,8 @@ def class_number(text: str, data: Any) -> int:
 
 def describe(arrays: Arrays) -> str:
     """The name, dtype and shape of one sample: "images uint8 [28, 28, 1]"."""
-    parts = (f"{name} {x.dtype.name} {list(x.shape[1:])}" for name, x in sorted(arrays.items()))
-    return ", ".join(parts)
+    names = sorted(arrays, key=str)  # a model may yield them in another order
+    return ", ".join(f"{n} {arrays[n].dtype.name} {list(arrays[n].shape[1:])}" for n in names)
 
 
 def has_images(arrays: Arrays) -> bool:
