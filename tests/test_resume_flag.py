@@ -45,8 +45,9 @@ def test_the_same_command_begins_continues_and_notices_the_end(command, here):
 
 
 def test_a_run_that_stopped_early_is_finished(command, paused, here):
-    """Its length is the same as in the command, so nobody asks for more steps."""
+    """Its length is the same as in the command, so nobody asks for more steps, nor for its data."""
     set_state(here / "r", status="finished", reason="stopped early")
+    (here / "bars.npz").unlink()
     result = command()
     assert result.code == 0 and steps_of("r")[-1] == 2
     assert result.err.startswith("Nothing left to do: r stopped early.\n")

@@ -1,6 +1,7 @@
 """What the processes of a cluster compare at the start, and whom they blame for an error."""
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,8 @@ from toolkit.cluster.channel import PeerError
 from toolkit.cluster.server import check_port
 from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
 from toolkit.errors import RetryError, UsageError
-from toolkit.training.peers import await_reason, check_facts, shared_facts
+from toolkit.training.loop import Loop
+from toolkit.training.peers import Peers, await_reason, check_facts, shared_facts
 
 FACTS = {
     "version tensorflow": "2.21.0",
@@ -79,6 +81,16 @@ def test_processes_that_make_other_calls_are_refused():
 def test_an_error_of_the_runtime_after_a_death_is_blamed_on_the_dead(error):
     with pytest.raises(PeerError, match="is gone"):
         await_reason(EndedChannel(), error)
+
+
+def test_what_fails_between_two_calls_is_blamed_on_the_dead():
+    def read_step_of_a_server():
+        raise tf.errors.UnavailableError(None, None, "recvmsg:Connection reset by peer")
+
+    loop = SimpleNamespace(_run_bare_steps=read_step_of_a_server, reader=None, step=10, target=99)
+    loop.tf_graph, loop._peers = tf.Graph(), Peers(SimpleNamespace(num_trainers=2), EndedChannel())
+    with pytest.raises(PeerError, match="is gone"):
+        Loop._run_to_next_due_step(loop, None)
 
 
 def test_an_error_of_the_process_itself_is_its_own():

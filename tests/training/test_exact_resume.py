@@ -158,7 +158,9 @@ def test_early_stopping_happens_at_the_same_step(data):
     options = dict(OPTIONS, data=data, best_metric="max:loss", early_stopping=2)
     train(Noisy, "whole", **options)
     assert RunFolder("whole").checkpoints.list()[-1].step == 15  # 5 is the best, 10 and 15 are not
+    # The evaluation of 10 is repeated; after the commit of 12 it is remembered.
     train(Noisy, "died", dies_at=11, **options)
+    train(Noisy, "died", dies_at=13)
     train(Noisy, "died")
     assert final_state("died") == final_state("whole")
 

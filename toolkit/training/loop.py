@@ -160,13 +160,13 @@ class Loop:
 
     def _end_hooks(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
-            with translated_errors(self):
+            with translated_errors(self), self._peers.explained():
                 self._runner.tell("on_stop", self.session, self.step, error)
 
     # ----------------------------------------------------------------------------------- one step
 
     def _run_to_next_due_step(self, step_context: Any) -> None:
-        with translated_errors(self):  # here: TensorFlow itself replaces a session that was lost
+        with translated_errors(self), self._peers.explained():  # here: outside, TensorFlow retries
             start = time.monotonic()
             # Steps without hooks, many per call, up to the one before the next due step.
             self._run_bare_steps()

@@ -136,9 +136,8 @@ class ServerPeers(Peers):
         step = self._loop.step
         until = step + max_steps
         self._runner.open(step)
-        with self._explained():
-            self._channel.command({"do": RUN, "until": until})
-            own = self._runner.run(until, self._loop.should_interrupt)
+        self._channel.command({"do": RUN, "until": until})
+        own = self._runner.run(until, self._loop.should_interrupt)
         replies = self._channel.replies()
         self._interruptions += self._signals(replies)
         shares = [own, *(Share(*reply["share"]) for reply in replies)]
@@ -156,8 +155,7 @@ class ServerPeers(Peers):
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
         """In the block, the chief makes a step alone."""
-        with self._explained():
-            yield
+        yield
 
     def collect(self) -> List[Interruption]:
         """The signals that others got since the last call. Does not wait. Raises PeerError if

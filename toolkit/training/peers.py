@@ -100,6 +100,11 @@ class NoPeers:
         return None
 
     @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """In the block, where the session fails since another process has ended, raise why."""
+        yield
+
+    @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
         """In the block, this process makes the call that it commands here. `collect` follows."""
         yield
@@ -165,12 +170,11 @@ class Peers(NoPeers):
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
         self._channel.command({"do": command, "steps": num_steps})
         self._is_waiting = True
-        with self._explained():
+        with self.explained():
             yield
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise why the job has ended, where a call fails in consequence."""
+    def explained(self) -> Iterator[None]:
         try:
             yield
         except tf.errors.OpError as error:
