@@ -17,6 +17,7 @@ from .plugin_data import SOURCE_OPTIONS
 from .plugins import Plugins
 from .storage.entries import FORMAT
 from .storage.run_folder import open_run
+from .training.signals import FirstSignal
 
 if TYPE_CHECKING:
     from .inference.trained_model import Trained
@@ -73,8 +74,6 @@ def cached_run(
         CheckpointError: the run in the cache is damaged.
         InterruptedRun: after Ctrl-C; nothing is saved.
     """
-    from .training.signals import FirstSignal  # imports TensorFlow
-
     options = dict(options or {})
     plugins = api.load_plugins(plugin, named_by=named_by)
     name = plugins.model.name

@@ -170,7 +170,7 @@ class Peers(NoPeers):
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
         self._channel.command({"do": command, "steps": num_steps})
         self._is_waiting = True
-        with self.explained():
+        with self.explained():  # before the loop asks a call that failed for its steps
             yield
 
     @contextlib.contextmanager
