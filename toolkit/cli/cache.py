@@ -10,7 +10,7 @@ import click
 
 from ..cli_options import HelpGroup, json_option, warn
 from ..display.numbers import format_bytes
-from .common import flag, print_result
+from .common import print_result, switch
 
 
 @click.group(cls=HelpGroup)
@@ -34,7 +34,7 @@ def list_(as_json: bool) -> None:
 
 @cache.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@flag("--all everything", None, "Remove everything that the list names.")
+@switch("--all everything", "Remove everything that the list names.")
 def clear(names: Sequence[str], everything: bool) -> None:
     """Remove entries of the cache, by the names that the list gives.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any, Callable, Dict, Iterable, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Tuple, Union
 
 import click
 
@@ -13,13 +13,16 @@ from ..display.escapes import escape_line
 from ..display.numbers import describe_level, describe_omissions, join_metrics
 
 
-def flag(names: str, metavar: Optional[str], text: str, type: Any = None, **more: Any) -> Callable:
+def flag(names: str, metavar: str, text: str, type: Any = None, **more: Any) -> Callable:
     """A flag of a command: `--out`, `-o --out` or `--where wheres`, its last word the parameter if
-    it has no dash; what stands for its value, None for a switch; and its line of the help.
+    it has no dash; what stands for its value; and its line of the help.
     """
-    if metavar is None:
-        return click.option(*names.split(), is_flag=True, help=text, **more)
     return click.option(*names.split(), type=type, metavar=metavar, help=text, **more)
+
+
+def switch(names: str, text: str) -> Callable:
+    """A flag without a value, named as by `flag`; False by default."""
+    return click.option(*names.split(), is_flag=True, help=text)
 
 
 def output_flags(command: shared.Command) -> shared.Command:
@@ -71,10 +74,15 @@ def print_result(
     if as_json:
         return shared.print_json(facts)
     with shared.optional_output() if is_optional else contextlib.nullcontext():
-        for line in lines:
-            text = line if isinstance(line, str) else f"{line[0]:{width - 1}} {line[1]}".rstrip()
-            sys.stdout.write(escape_line(text) + "\n")
+        print_lines(lines, width)
     return None
+
+
+def print_lines(lines: Iterable[Union[str, Tuple[str, str]]], width: int = 0) -> None:
+    """Print texts, or titles of this width with a text, each in its line."""
+    for line in lines:
+        text = line if isinstance(line, str) else f"{line[0]:{width - 1}} {line[1]}".rstrip()
+        sys.stdout.write(escape_line(text) + "\n")
 
 
 def say(text: str) -> None:

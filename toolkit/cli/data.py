@@ -11,7 +11,7 @@ from .. import options as typed
 from ..cli_options import HelpGroup, json_option, resolve_output, writing_output
 from ..errors import UsageError
 from ..plugins import Plugins, choose, load
-from .common import flag, output_flags, print_result
+from .common import flag, output_flags, print_result, switch
 from .help import ShortCommand
 from .plugin_options import FieldOption
 
@@ -45,7 +45,7 @@ def list_(as_json: bool) -> None:
 
 @data.command(cls=ShortCommand)
 @click.argument("value", metavar="DATA")
-@flag("--hashes", None, "Print the SHA-256 of each file.")
+@switch("--hashes", "Print the SHA-256 of each file.")
 @json_option
 def check(value: str, hashes: bool, as_json: bool, **flags: Optional[str]) -> int:
     """Read all examples and report on them.

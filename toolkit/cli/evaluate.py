@@ -11,7 +11,7 @@ from .. import cli_options as shared
 from ..errors import UsageError
 from ..storage.checkpoint_feed import FeedSettings
 from ..storage.run_folder import open_run
-from .common import flag, model_flags, print_metrics, say, tta_option
+from .common import flag, model_flags, print_metrics, say, switch, tta_option
 
 
 @click.command()
@@ -24,13 +24,12 @@ from .common import flag, model_flags, print_metrics, say, tta_option
 )
 @flag("--data", "DATA", "Data to use instead; classes match by name.")
 @tta_option
-@flag(
+@switch(
     "--follow follows",
-    None,
     "Evaluate each checkpoint that another process commits, until the run ends, and add the "
     "metrics to RUN/evaluations.jsonl; no report is kept.",
 )
-@flag("--every", None, "With --follow: leave out no checkpoint; else the newest each time.")
+@switch("--every", "With --follow: leave out no checkpoint; else the newest each time.")
 @flag(
     "--idle-secs",
     "S",

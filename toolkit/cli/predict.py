@@ -14,7 +14,7 @@ from ..display.escapes import escape_line, table_cell
 from ..errors import DataError, UsageError
 from ..files import atomic_write, write_json
 from ..storage.run_folder import open_run
-from .common import flag, model_flags, say, tta_option
+from .common import flag, model_flags, say, switch, tta_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @shared.checkpoint_option
 @flag("-o --output", "FILE", "Write to FILE, .json, .csv or .npz, which is overwritten.")
-@flag("--features", None, "Also print the model's features.")
-@flag("--invert is_inverted", None, "Swap light and dark, if the training images are the reverse.")
+@switch("--features", "Also print the model's features.")
+@switch("--invert is_inverted", "Swap light and dark, if the training images are the reverse.")
 @tta_option
 @model_flags
 def predict(

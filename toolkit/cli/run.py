@@ -22,7 +22,7 @@ from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
-from .common import flag, print_result
+from .common import flag, print_result, switch
 from .plugin_command import PluginCommand, select_run, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
 
@@ -34,7 +34,7 @@ def train_flags(command: shared.Command) -> shared.Command:
     """Add the flags that `run` and `resume` share; `_read_order` takes their values."""
     pause = "Save a checkpoint at step N and stop; 'toolkit resume' continues."
     show = "Print each option with its value and origin; do not train."
-    command = flag("--print-config", None, show)(shared.verbose_option(shared.json_option(command)))
+    command = switch("--print-config", show)(shared.verbose_option(shared.json_option(command)))
     command = flag("--pause-at", "N", pause, click.IntRange(1))(command)
     return shared.trust_option(cluster_flags(command))
 
@@ -109,8 +109,8 @@ def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool
 )
 @selection_options
 @flag("--run-dir", "DIR", "The run's folder [default runs/PLUGIN/TIME].")
-@flag("--force", None, "Rename a run folder that is not empty.")
-@flag("--resume is_resume", None, "Continue the run in --run-dir if there is one, else begin it.")
+@switch("--force", "Rename a run folder that is not empty.")
+@switch("--resume is_resume", "Continue the run in --run-dir if there is one, else begin it.")
 @train_flags
 @click.pass_context
 def run(

@@ -14,7 +14,7 @@ from ..display.numbers import format_duration, format_number
 from ..display.table import format_table
 from ..display.waits import waiting
 from ..errors import UsageError
-from .common import flag, output_flags
+from .common import flag, output_flags, switch
 
 if TYPE_CHECKING:
     from ..comparison.listing import Row
@@ -35,7 +35,7 @@ UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of bette
     "metric, step, time, created or name, or an option or a metric [default created].",
     default="created",
 )
-@flag("--reverse", None, "The other way round: worst, oldest or last first.")
+@switch("--reverse", "The other way round: worst, oldest or last first.")
 @flag(
     "--where wheres",
     "CONDITION",

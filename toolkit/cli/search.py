@@ -23,7 +23,7 @@ from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
-from .common import flag, model_flags, print_result
+from .common import flag, model_flags, print_result, switch
 from .plugin_command import PluginCommand, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
 
@@ -92,7 +92,7 @@ _OWN_FLAGS = (
     click.IntRange(1, 256),
     default=1,
 )
-@flag("--dry-run", None, "Check all, print the plan; train none.")
+@switch("--dry-run", "Check all, print the plan; train none.")
 @model_flags
 @click.pass_context
 def search(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import click
 
-from ..cli_options import print_json, writing_output
+from ..cli_options import optional_output, print_json, writing_output
 from ..display.waits import waiting
-from .common import flag, model_flags, print_result, say
+from .common import flag, model_flags, print_lines, say
 
 if TYPE_CHECKING:
     from ..storage.run_folder import RunFolder
@@ -67,8 +67,9 @@ def verify(
     facts: Dict[str, Any] = {"run": str(folder), "checks": []}
 
     def show(name: str, text: str) -> None:
-        if not as_json:  # the exit code is the result
-            print_result(False, None, [(name, text)], width=12, is_optional=True)
+        if not as_json:
+            with optional_output():  # the exit code is the result
+                print_lines([(name, text)], width=12)
 
     for check in checks:
         faults = [fault.message for fault in check.faults]

@@ -8,6 +8,8 @@ new: the folder of a new plugin, from the templates in `toolkit/templates`.
 
 from __future__ import annotations
 
+from typing import Any, Iterator, Sequence
+
 import click
 
 from ...cli_options import HelpGroup, json_option
@@ -33,14 +35,17 @@ def list_(as_json: bool) -> None:
     from ...plugins import list_commands, list_plugins
 
     entries = list_plugins() + list_commands()
+    print_result(as_json, [dict(entry._asdict()) for entry in entries], _describe(entries))
+
+
+def _describe(entries: Sequence[Any]) -> Iterator[str]:
     header = ("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE")
     states = [each.state + (": " + each.reason if each.reason else "") for each in entries]
     rows = [
         (each.name, each.kind, each.distribution, each.version, state)
         for each, state in zip(entries, states)
     ]
-    facts = [dict(entry._asdict()) for entry in entries]
-    print_result(as_json, facts, format_table(header, rows))
+    yield from format_table(header, rows)
 
 
 for command in (show, new, check):

@@ -11,7 +11,7 @@ import click
 
 from ...cli_options import optional_output
 from ...errors import CheckFailed, UsageError
-from ..common import flag, model_flags, print_result
+from ..common import flag, model_flags, print_result, switch
 from ..plugin_command import PluginCommand, Words
 from ..plugin_options import NO_SELECTION, Selection, resolve
 from .show import find_kind, select_subject
@@ -33,7 +33,7 @@ def _select(words: Words) -> Selection:
 @click.argument("name")
 @flag("--with extensions", "NAME", "Add an extension.", multiple=True, expose_value=False)
 @flag("-k words", "WORD", "Only contracts named with it.", multiple=True)
-@flag("-x --exitfirst is_short", None, "End at the first broken one.")
+@switch("-x --exitfirst is_short", "End at the first broken one.")
 @model_flags
 @click.pass_context
 def check(

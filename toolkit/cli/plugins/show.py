@@ -20,7 +20,7 @@ from ...plugins import (
     load,
     place_of,
 )
-from ..common import flag, model_flags, print_result
+from ..common import flag, model_flags, print_result, switch
 from ..plugin_command import PluginCommand, Words, select_named
 from ..plugin_options import (
     NO_SELECTION,
@@ -71,9 +71,8 @@ def _select(words: Words) -> Selection:
     plugin_flags=lambda plugins: option_flags(plugins) if plugins else [],
 )
 @click.argument("name")
-@flag(
+@switch(
     "--summary",
-    None,
     "Build the model, and list its variables; takes the flags of 'toolkit run', too.",
 )
 @flag("--with extensions", "NAME", "Add an extension.", multiple=True, expose_value=False)
