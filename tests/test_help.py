@@ -102,6 +102,11 @@ def test_a_plugin_after_flags_is_refused_with_its_place(cli):
     assert result.err.endswith("The plugin is the first word: toolkit run classifier [OPTIONS]\n")
 
 
+def test_a_setting_without_dashes_is_refused_with_its_flag(cli):
+    result = cli("run", LINEAR, "batch_size=5")
+    assert result.code == 2 and result.err.endswith("Options are flags: --batch-size 5\n")
+
+
 def test_a_flag_of_a_plugin_without_its_name_says_what_is_missing(cli):
     result = cli("run", "--network", "mlp")
     assert result.code == 2
@@ -164,3 +169,15 @@ def test_a_folder_that_may_be_read_in_two_ways_is_refused_with_both(cli, here):
         (here / name).write_bytes(b"")
     result = cli("run", LINEAR, "--data", ".", "--print-config")
     assert result.err == "Error: The data '.' may be images:. or table:./labels.csv.\nName one.\n"
+    for number in range(4):
+        (here / f"more-{number}.csv").write_bytes(b"")
+    result = cli("run", LINEAR, "--data", ".", "--print-config")
+    assert "or table:./more-1.csv or 2 more.\n" in result.err
+
+
+def test_numbered_files_are_records_but_not_those_of_checkpoints(cli, here):
+    (here / "a.ckpt.data-00000-of-00001").write_bytes(b"")
+    command = ("run", LINEAR, "--data", ".", "--print-config", "--json")
+    assert json.loads(cli(*command).out)["data"]["value"] == "images:."
+    (here / "train-00000-of-00001").write_bytes(b"")
+    assert json.loads(cli(*command).out)["data"]["value"] == "tfrecord:./*-of-*"

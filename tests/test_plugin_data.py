@@ -123,6 +123,16 @@ def test_a_label_of_no_declared_class_is_refused_in_each_split(split, labels):
     assert "0 to 1" in error.value.message and "5" in error.value.message
 
 
+def test_a_fault_of_the_data_names_the_extension_that_gave_them():
+    class Extension:
+        @hookimpl
+        def data(self, split, run):
+            return 3
+
+    with pytest.raises(ToolkitError, match="(?i)of plugin 'extension' returned an object of type"):
+        open_data(Linear(), extensions=[Extension()])
+
+
 @pytest.mark.parametrize(
     "other, text",
     [

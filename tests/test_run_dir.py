@@ -96,8 +96,8 @@ def test_the_command_that_continues_a_run_can_be_copied(cli, data):
     [
         ("r/config.json", "is a file", "Give the run's folder, r."),
         ("r/checkpoints", "contains no run", "Give the run's folder, r."),
-        ("data/bars.npz", "is a file", "A run's folder has a commits.jsonl; see runs/."),
-        ("nowhere", "does not exist", "A run's folder has a commits.jsonl; see runs/."),
+        ("data/bars.npz", "is a file", "A run's folder has a commits.jsonl."),
+        ("nowhere", "does not exist", "A run's folder has a commits.jsonl."),
     ],
 )
 def test_a_path_that_is_no_run_is_a_usage_error(cli, run, command, path, fault, hint):

@@ -263,7 +263,7 @@ def open_data(
 
 def open_trained(
     path: str,
-    checkpoint: Optional[str] = None,
+    checkpoint: Union[str, int, None] = None,
     warn: Callable[[str], None] = lambda text: None,
     trust: bool = False,
 ) -> Trained:
@@ -287,7 +287,7 @@ def open_trained(
 def open_folder(
     folder: RunFolder,
     plugins: Optional[Plugins] = None,
-    checkpoint: Optional[str] = None,
+    checkpoint: Union[str, int, None] = None,
     warn: Callable[[str], None] = lambda text: None,
     trust: bool = False,
     has_begun: bool = False,

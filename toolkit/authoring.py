@@ -57,7 +57,8 @@ def check_features(data: Any, subject: str) -> None:
         raise DataError(
             f"{subject} needs images or floats, and the features of the data are "
             f"{data.features.describe()}.",
-            hint="Store numbers as float32, or choose a plugin for such features.",
+            hint="Store images as uint8, from 0 to 255, and other numbers as float32, or choose a "
+            "plugin for such features.",
         )
     low, high = data.value_range or (0, 1)  # of float images alone
     if not 0 <= low <= high <= 1:  # as NaN is not

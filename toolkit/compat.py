@@ -310,7 +310,7 @@ _NOISE = (
     "From /job:",
     "Graph exec",
     "Detected",
-    "File",
+    'File "',
     "Node:",
     "[[",
 )  # begin lines that inform nobody

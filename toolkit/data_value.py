@@ -16,7 +16,8 @@ PREFIXES = ("idx:", "npz:", "images:", "table:", "pairs:", "tfrecord:")
 _FILES = {
     "table": re.compile(r"\.(csv|tsv|jsonl|ndjson)(\.gz)?$", re.I),
     "npz": re.compile(r"\.npz$", re.I),
-    "tfrecord": re.compile(r"\.tfrecords?(\.gz)?$|\.tfrecords?-\d+-of-\d+$", re.I),
+    # Not the files of checkpoints, which are numbered like those of records.
+    "tfrecord": re.compile(r"\.tfrecords?(\.gz)?$|(?<!\.data)-\d+-of-\d+(\.gz)?$", re.I),
 }
 _IDX = re.compile(r"idx[1-4]-ubyte(\.gz)?$")
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.I)
@@ -36,7 +37,9 @@ def complete(value: str) -> str:
     if not values and _IDX.search(path):
         values = [f"idx:{os.path.dirname(value) or os.curdir}"]
     if len(values) > 1:
-        raise UsageError(f"The data '{value}' may be {' or '.join(values)}.", hint="Name one.")
+        more = f" or {len(values) - 4} more" if len(values) > 4 else ""
+        names = " or ".join(values[:4])
+        raise UsageError(f"The data '{value}' may be {names}{more}.", hint="Name one.")
     return values[0] if values else value
 
 
@@ -57,7 +60,9 @@ def _read_folder(value: str, path: str) -> List[str]:
     }
     values = [f"{source}:{folder}" for source, holds in sources.items() if holds]
     files = [each for name in names for each in _read_file(os.path.join(folder, name))]
-    values += [each for each in files if not each.startswith("tfrecord:")][:3]
-    if any(each.startswith("tfrecord:") for each in files):
-        values.append(f"tfrecord:{glob.escape(folder)}/*.tfrecord*")
+    values += [each for each in files if not each.startswith("tfrecord:")]
+    records = [each for each in files if each.startswith("tfrecord:")]
+    if records:
+        pattern = "*.tfrecord*" if ".tfrecord" in records[0].lower() else "*-of-*"
+        values.append(f"tfrecord:{glob.escape(folder)}/{pattern}")
     return values or [f"images:{folder}"]

@@ -21,6 +21,8 @@ from .options import (
 from .plugins import is_name, plugin_name
 from .storage.run_folder import RunFolder
 
+_LENGTH = ("steps", "epochs", "early_stopping")  # options that end a run
+
 
 class OptionChange(NamedTuple):
     """An option whose value differs from that of the run, or its plugin or extensions."""
@@ -55,8 +57,12 @@ def find_option_changes(folder: RunFolder, options: CoreOptions) -> List[OptionC
 
 
 def has_other_length(folder: RunFolder, options: CoreOptions) -> bool:
-    """Whether --steps or --epochs has another value than in the last session of a run."""
-    return any(change.name in ("steps", "epochs") for change in _compare(folder, options))
+    """Whether an option that ends a run has another value than in the last session of it, or may
+    have, since the log has none that can be read.
+    """
+    is_known = _last_session(folder) is not None
+    changes = _compare(folder, options)
+    return not is_known or any(change.name in _LENGTH for change in changes)
 
 
 def describe_branch(branch: RunFolder, options: CoreOptions) -> str:

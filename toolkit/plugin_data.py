@@ -55,6 +55,7 @@ def open_from_plugin(
     if not splits:
         return None
     plugin = plugins.model.name
+    place = _describe_hook(plugins)
     for name in SOURCE_OPTIONS:
         origin = (origins or {}).get(name, NOT_SET)
         if name not in watched.names and origin.is_choice:
@@ -65,8 +66,7 @@ def open_from_plugin(
             )
     if "train" not in splits:
         raise DataError(
-            f"Hook 'data' of plugin '{plugin}' returned a split for {', '.join(splits)} but none "
-            "for 'train'.",
+            f"{place} returned a split for {', '.join(splits)} but none for 'train'.",
             hint="Return a toolkit.Split for 'train', or None for all.",
         )
     if not len(splits["train"]):
@@ -77,10 +77,10 @@ def open_from_plugin(
     keys = {k for split in splits.values() for k, c in split.components.items() if c.is_sequence}
     splits = {name: _as_sequences(split, sorted(keys)) for name, split in splits.items()}
     if not plugins.has_hook("convert"):
-        check_alike(splits, f"Hook 'data' of plugin '{plugin}'")
+        check_alike(splits, place)
     spec = _describe_all(splits)
     for name, split in splits.items():
-        _check_classes(plugin, name, split, spec)
+        _check_classes(f"{place}, split '{name}'", split, spec)
     # Before rows are decoded: then they come from the cache.
     reads_files = any(map(_identities, splits.values()))
     hashes = {n: _hash_split(splits[n]) for n in sorted(splits)} if reads_files else None
@@ -113,7 +113,7 @@ class _WatchedOptions:
 
 def _call_hook(plugins: Plugins, name: str, run: Run) -> Optional[Split]:
     """The split that the hook returns, or None."""
-    place = f"Hook 'data' of plugin '{plugins.model.name}'"
+    place = _describe_hook(plugins)
     try:
         split = plugins.call_hook("data", split=name, run=run)
     except DataError as error:
@@ -127,6 +127,13 @@ def _call_hook(plugins: Plugins, name: str, run: Run) -> Optional[Split]:
         hint="Return toolkit.Split(features, labels) of arrays or lists, "
         "toolkit.read_dataset(make_dataset, count), or None.",
     )
+
+
+def _describe_hook(plugins: Plugins) -> str:
+    """The hook, with the plugins that answer it, to begin a message."""
+    functions = [each for each in plugins.hook_functions("data") if not each.is_wrapper]
+    names = dict.fromkeys(each.plugin.name for each in functions)
+    return f"Hook 'data' of plugin {' or '.join(map(repr, names))}"
 
 
 # ------------------------------------------------------------------------------------------- splits
@@ -169,9 +176,8 @@ def _as_sequences(split: Split, keys: List[str]) -> Split:
     return aligned
 
 
-def _check_classes(plugin: str, name: str, split: Split, spec: DataSpec) -> None:
+def _check_classes(place: str, split: Split, spec: DataSpec) -> None:
     """Refuse a label that is none of the declared classes, before the first step."""
-    place = f"Hook 'data' of plugin '{plugin}', split '{name}'"
     columns, rows = split.columns, split.index
     if split.class_labels is not None:  # whose number another split may declare
         rows, columns = None, {LABELS: Column(split.class_labels, "class", spec.num_classes)}

@@ -220,7 +220,8 @@ def images_like(stored: DataSpec, options: CoreOptions) -> ImageOptions:
         height, width, channels = stored.shape
         size = format_size(width, height)
         images = ImageOptions(size, channels, options.fit, options.background)
-        return images._replace(extends_border=not has_pictures)
+        skips = options.skip_damaged
+        return images._replace(extends_border=not has_pictures, skip_damaged=skips)
     images = reading_settings(options)["images"] if has_pictures else ImageOptions()
     features = stored.features if isinstance(stored.features, dict) else {}
     shapes = [(name, each.shape) for name, each in features.items() if _is_image(each)]

@@ -347,6 +347,15 @@ def test_runs_of_other_plugins_have_one_verdict_and_few_options(here, cli):
     assert out.count("not comparable") == 1 and "other plugins (classifier and gan)" in out
 
 
+def test_two_runs_have_no_verdict_by_a_metric_of_a_third_alone(here):
+    write_tested("a", 180)
+    write_tested("b", 170, learning_rate=0.5)
+    write_run("c", metrics={"distance": 3.0}, plugin="gan")
+    texts = [text for _, text in verdicts("a", "b", "c")]
+    assert len(texts) == 3 and texts[0].startswith("accuracy: a ")
+    assert all("c are not comparable: other plugins" in text for text in texts[1:])
+
+
 def test_an_option_that_is_none_is_told_from_one_that_a_run_lacks(here, cli):
     write_run("a", decay_steps=None, depth=None)
     write_run("b", decay_steps=7)

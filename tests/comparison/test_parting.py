@@ -47,9 +47,9 @@ def test_the_bounds_come_from_the_commits_that_both_have(here):
 def test_runs_without_a_common_commit_say_so(here):
     write_run("a", [Session(0, {10: "a"})])
     write_run("b", [Session(0, {15: "a"})], seed=2)
-    assert (
-        parting().text
-        == "no step was committed by both, and no record of training differs: seed differs (1, 2)"
+    assert parting().text == (
+        "no step was committed by both, and of the steps that both recorded, if any, none differs: "
+        "seed differs (1, 2)"
     )
 
 

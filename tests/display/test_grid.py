@@ -43,6 +43,10 @@ def test_a_png_is_written_without_a_temporary_file_left(tmp_path, channels):
     assert os.listdir(str(tmp_path / "new")) == ["sheet.png"]
 
 
+def test_captions_may_have_any_letters(here):
+    assert grid(np.zeros((2, 20, 20, 1), np.uint8), labels=["\u732b", "\u0141o\u015b"]).any()
+
+
 @pytest.mark.parametrize("shape", [(0, 4, 4, 1), (2, 4, 4, 2), (2, 4)])
 def test_other_shapes_than_those_of_images_are_refused(shape):
     with pytest.raises(UsageError, match="expected .N, H, W, C"):

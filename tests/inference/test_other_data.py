@@ -98,7 +98,9 @@ def test_other_held_out_examples_are_not_resumed_in_silence(evaluate, cli):
 
 def test_the_runs_own_data_at_another_place_is_split_as_in_the_run(evaluate):
     shutil.copytree("bars", "moved")
-    assert evaluate("--data", "images:moved")[0]["examples"] == 6
+    result, notes = evaluate("--data", "images:moved")
+    assert result["examples"] == 6
+    assert "images:moved is the data of the run: its split 'test' alone is evaluated" in notes
     assert evaluate("--data", "images:moved", "--split", "validation")[0]["examples"] == 5
 
 

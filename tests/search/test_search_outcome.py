@@ -5,9 +5,10 @@ import json
 import fake_trials
 from fake_trials import open_study, train_next, undisturbed_rows
 from search_fixtures import row, small_definition
+from synthetic_runs import Session, write_run
 
 from toolkit.search.definition import RANDOM
-from toolkit.search.outcome import format_outcome, make_table, reporter
+from toolkit.search.outcome import format_outcome, make_table, read_group, reporter
 from toolkit.search.training import find_due
 
 HALVING = {"sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2, "trials": 2, "seeds": (1,)}
@@ -46,3 +47,10 @@ def test_of_several_seeds_the_best_has_their_deviation_and_no_brackets():
     table.update(again="toolkit run", intervals="", verdict="")
     lines = format_outcome(small_definition(space=()), table)
     assert "test     accuracy 0.7320 (sd 0.0085, 0.7260 to 0.7380, 2 seeds)" in lines
+
+
+def test_a_trial_that_was_trained_further_is_not_among_the_results(here):
+    write_run("trials/0", [Session(0, {10: "a"})])
+    one = row(0, "finished", 10, paths=["trials/0"])
+    assert len(read_group(one, ".").records) == 1
+    assert read_group(one._replace(step=5), ".").records == []

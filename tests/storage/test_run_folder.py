@@ -143,7 +143,7 @@ def test_a_folder_with_more_than_remnants_is_refused(tmp_path, name):
 def test_two_processes_cannot_create_runs_in_one_folder(run):
     before = sha256s(run.path)
     other = RunFolder(run.path, is_new=True)  # reserved before the first process created its run
-    with pytest.raises(UsageError, match="Another process is training in"):
+    with pytest.raises(RetryError, match="Another process is training in"):
         other.create({})
     run.unlock()
     with pytest.raises(UsageError, match="Another process has started a run"):
@@ -179,7 +179,7 @@ def test_a_run_that_is_alive_is_neither_locked_again_nor_renamed(run, has_file):
         lambda: reserve(run.path, force=True),
         lambda: RunFolder(run.path, is_new=True, force=True).create({}),  # reserved earlier
     ):
-        with pytest.raises(UsageError, match="Another process is training in"):
+        with pytest.raises(RetryError, match="Another process is training in"):
             enter()
     assert reopen(run).is_locked() and os.listdir(os.path.dirname(run.path)) == ["run"]
     assert sha256s(run.path) == before

@@ -172,9 +172,10 @@ def test_early_stopping_ends_at_the_known_step_and_leaves_nothing_to_do(
     assert summary["steps"] == last
     is_early = summary["reason"] == f"score has not improved in {patience} evaluations"
     assert is_early or last == 6
-    for steps in (6, 7):
-        with testing.open_trainer(plugin, str(tmp_path / "run"), steps=steps) as trainer:
-            assert trainer.is_finished() == (steps == 6)
+    for steps, other in ((6, patience), (7, patience), (6, 9)):
+        options = {"steps": steps, "early_stopping": other}
+        with testing.open_trainer(plugin, str(tmp_path / "run"), **options) as trainer:
+            assert trainer.is_finished() == (steps == 6 and (other == patience or last == 6))
 
 
 # ------------------------------------------------------------------------------------- on a resume

@@ -173,7 +173,9 @@ def test_a_train_op_that_does_not_advance_the_step_by_one_is_refused(data):
         testing.train(Twice, "run", data=data, **options)
 
 
-@pytest.mark.parametrize("signum, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "signum, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_after_a_signal_the_step_is_finished_and_committed(data, signum, code):
     def kill(step):
         os.kill(os.getpid(), signum)

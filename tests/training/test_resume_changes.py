@@ -191,6 +191,14 @@ def test_a_finished_run_repeats_the_steps_of_a_damaged_checkpoint(cli, run):
     assert cli("verify", run).code == 0
 
 
+def test_a_longer_run_is_not_taken_for_finished_where_the_log_lost_its_session(cli, run):
+    lines = (run / "commits.jsonl").read_bytes().splitlines(True)
+    assert b'"kind": "session"' in lines[1]
+    (run / "commits.jsonl").write_bytes(b"".join([lines[0], b"z" + lines[1][1:], *lines[2:]]))
+    result = cli("resume", run, "--steps", 8)
+    assert result.code == 0 and "reached step 8" in result.out + result.err
+
+
 @pytest.mark.parametrize("more", [[], ["--steps", 6], ["--steps", 4]], ids=str)
 def test_a_finished_run_has_nothing_left_to_do(cli, run, more):
     before = sha256s(run)

@@ -39,7 +39,8 @@ def clear(names: Sequence[str], everything: bool) -> None:
     """Remove entries of the cache, by the names that the list gives.
 
     A name without a slash removes all that it holds, for example 'decoded'. What is removed is
-    downloaded or computed again when it is needed.
+    downloaded or computed again when it is needed, but for 'arrays': those that a Python program
+    gave, which runs that were trained on them need until it gives them again.
     """
     from ..data.files.cache import remove_entries
     from ..storage.folder_lock import is_locked

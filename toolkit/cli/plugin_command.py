@@ -195,7 +195,7 @@ class PluginCommand(ShortCommand):
             the first word: `run NAME` is `run --plugin NAME`. Only the first, since words after
             flags may be their values.
         plugin_flags: the flags that the plugins add; by default, all options of a run.
-        examples: commands for the help; "{plugin}" is the plugin, or an installed one.
+        examples: commands for the help; "{plugin}" is the plugin.
 
     Attributes:
         own_params: the parameters that do not depend on plugins.
@@ -249,6 +249,11 @@ class PluginCommand(ShortCommand):
                 raise
             name = word.group(1).rstrip(")")
             hint = f"The plugin is the first word: {ctx.command_path} {name} [OPTIONS]"
+            option, equals, value = name.partition("=")
+            if equals:
+                hint = f"Options are flags: --{option.lstrip('-').replace('_', '-')} {value}"
+            elif ctx.obj.plugin:
+                hint = f"The plugin is {ctx.obj.plugin}; options are flags, as --steps 100."
             if os.path.exists(name):
                 hint = f"Data are named by a flag: --data {name}"
             raise click.UsageError(f"{error.message}\n{hint}") from None
@@ -278,7 +283,7 @@ class PluginCommand(ShortCommand):
         super().format_help_text(ctx, formatter)
         if self.topic:
             return
-        name = next(iter([*filter(None, [ctx.obj.plugin]), *installed_models(), "NAME"]))
+        name = ctx.obj.plugin or "PLUGIN"
         if self._examples:
             formatter.write_paragraph()
         for example in self._examples:

@@ -15,7 +15,7 @@ from .. import config as configuration
 from .. import option_changes
 from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
-from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError, suggest
+from ..errors import InterruptedRun, ToolkitError, UsageError, suggest
 from ..options import AUTO, NOT_SET, PRESET, Origin, Resolved, map_paths
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
@@ -149,8 +149,7 @@ def run(
     with cluster_run.reporting_failure(cluster):
         existing, begun = None, RunFolder(path)
         if is_resume and begun.is_locked():  # perhaps by a process that this one replaces
-            text = f"Another process is training in {begun}."
-            raise RetryError(text, hint="Wait for it, or stop it.")
+            raise begun.lock_error()
         if is_resume and begun.is_run:
             existing = open_run(path)
         if existing is None:
@@ -373,9 +372,11 @@ def _naming_resume(folder: RunFolder) -> Iterator[None]:
 def _print_nothing_left(order: Order, folder: RunFolder) -> int:
     state = folder.state()
     reason = escape_line(state["reason"] or "is finished")
+    flags = "--steps or --epochs"
+    if order.resolved.options.early_stopping and state["step"] < (state.get("total_steps") or 0):
+        flags = "--early-stopping (0: none)"
     sys.stderr.write(
-        f"Nothing left to do: {folder} {reason}.\n"
-        f"To train longer, set a larger --steps or --epochs.\n"
+        f"Nothing left to do: {folder} {reason}.\nTo train longer, set a larger {flags}.\n"
     )
     if order.as_json:
         shared.print_json(state["summary"] or {"run": str(folder), "step": state["step"]})

@@ -62,8 +62,8 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
     if differing is None and not all(last):
         text = f"{(b if last[0] else a).name} has no commit yet, so nothing can be compared"
     elif differing is None and not equal:
-        text = "no step was committed by both, and no record of training differs"
-        text += f": {reasons}" if reasons else ""
+        text = "no step was committed by both, and of the steps that both recorded, if any, none "
+        text += f"differs: {reasons}" if reasons else "differs"
     elif differing is None and last[0] == last[1] == equal:
         text = f"{start}, the last of both"
     elif differing is None:

@@ -94,12 +94,18 @@ def judge(groups: Sequence[Group], metrics: Sequence[str], level: float = LEVEL)
     """Compare groups in pairs by each metric. With the probability `level`, no pair without a
     difference is called separated, and all intervals contain the true differences.
 
-    A pair that no metric compares, for one reason, has one verdict.
+    A pair that no metric compares, for one reason, has one verdict; it has none by a metric that
+    neither group has.
     """
+    of_pair = {}
+    for a, b in list_pairs(len(groups)):
+        known = {name for i in (a, b) for record in groups[i].records for name in record.metrics}
+        of_pair[a, b] = [name for name in metrics if name in known] or list(metrics[:1])
     reasons = {
         (name, a, b): find_obstacle(groups[a], groups[b], name)
         for name in metrics
-        for a, b in list_pairs(len(groups))
+        for (a, b), names in of_pair.items()
+        if name in names
     }
     trials = [trial for trial, reason in reasons.items() if not reason]
     separators = [_separator(groups[a], groups[b], name) for name, a, b in trials]
@@ -108,13 +114,13 @@ def judge(groups: Sequence[Group], metrics: Sequence[str], level: float = LEVEL)
     verdicts = []
     for (name, a, b), reason in reasons.items():
         pair, names = (groups[a], groups[b]), f"{groups[a].name} and {groups[b].name}"
-        of_all = {reasons[each, a, b] for each in metrics}
+        of_all = {reasons[each, a, b] for each in of_pair[a, b]}
         plugins = [group.records[0].plugin for group in pair]
         if len(metrics) > 1 and "" not in of_all and (len(of_all) == 1 or len(set(plugins)) > 1):
             if len(of_all) > 1:
                 reason = f"other plugins ({plugins[0]} and {plugins[1]})"
             text = f"{names} are not comparable: {reason}"
-            if name == metrics[0]:
+            if name == of_pair[a, b][0]:
                 verdicts.append(Verdict("", (a, b), NOT_COMPARABLE, text))
         elif reason:
             text = f"{name}: {names} are not comparable: {reason}"
@@ -257,7 +263,8 @@ def _describe(a: Group, b: Group, name: str, separation: Separation, count: int)
         words = f"{side} has 1 seed; its seeds are taken to vary like the other's"
         advice = f"{group.name} has 1 seed, taken to vary like the other's: train it with more"
         note = note.replace(words, advice)
-    facts = [f"p = {separation.p:.2g}", separation.method]
+    p = f"p = {separation.p:.2g}" if separation.p >= 1e-99 else "p < 1e-99"
+    facts = [p, separation.method]
     facts += [f"p and interval adjusted for {count} comparisons"] if count > 1 else []
     remark = "; ".join([*facts, note])
     difference, low, high = separation[:3]

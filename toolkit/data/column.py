@@ -381,7 +381,8 @@ def _as_values(key: str, values: Any) -> Any:
     if key == FEATURES and isinstance(array, Sequences):
         raise DataError(
             "The examples have different lengths, and sequences need a name.",
-            hint='Name them: Split({"words": sequences}); their lengths come as "words_length".',
+            hint='Name them: Split({"words": sequences}); their lengths come as "words_length". '
+            "A tf.data.Dataset gives single examples: leave batch() out.",
         )
     if not array.shape or (key == FEATURES and len(array.shape) < 2 and array.dtype.kind in "fiub"):
         raise DataError(

@@ -61,8 +61,8 @@ def save_grid(
         top = padding + position // columns * row_height
         sheet.paste(Image.fromarray(tile[..., 0] if channels == 1 else tile), (left, top))
         if labels is not None and position < len(labels):
-            # Six pixels per letter in Pillow's default font.
-            text = str(labels[position])[: max(1, width // 6)]
-            draw.text((left, top + height), text, fill="white")
+            # Six pixels per letter in Pillow's default font, which may have those of Latin-1 alone.
+            text = str(labels[position])[: max(1, width // 6)].encode("latin-1", "replace")
+            draw.text((left, top + height), text.decode("latin-1"), fill="white")
     with atomic_write(path) as file:
         sheet.save(file, "PNG")

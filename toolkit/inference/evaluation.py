@@ -90,6 +90,8 @@ class OpenEvaluation:
                 f"{data or options.data} has no split '{split}'.",
                 hint=suggest(split, run_data.splits),
             )
+        if options is not model.options:
+            log(f"{data} is the data of the run: its split '{split}' alone is evaluated")
         self._examples = examples
         self.split = "all" if is_whole else split
         self._evaluator = model.evaluator("eval", options=options, splits=own_splits)

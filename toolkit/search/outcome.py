@@ -78,9 +78,12 @@ def make_table(study: Study) -> Dict[str, Any]:
     rows = [row for cohort in batches(definition) for row in make_rows(study, cohort)]
     rows = sort_rows(definition, rows)
     finished = [row for row in rows if row.status == FINISHED]
-    groups = [_read_group(row, study.folder) for row in finished[:2]]
+    groups = [read_group(row, study.folder) for row in finished[:2]]
     verdict = "None: no second configuration trained to its end." if groups else ""
-    if len(groups) > 1:
+    missing = [group.name for group in groups if not group.records]
+    if missing:
+        verdict = f"None: the runs of {missing[0]} are deleted, or were trained beyond the study."
+    elif len(groups) > 1:
         verdict = f"On the test split, {judge(groups, [definition.metric])[0].text}."
     again, test = "", {}
     if finished:
@@ -104,14 +107,16 @@ def make_table(study: Study) -> Dict[str, Any]:
     }
 
 
-def _read_group(row: Row, folder: str) -> Group:
-    """The runs of a row; one that somebody has deleted is missing."""
+def read_group(row: Row, folder: str) -> Group:
+    """The runs of a row. One that somebody has deleted, or trained further, is missing."""
     records: List[RunRecord] = []
     for path in row.paths:
         try:
-            records.append(read_record(os.path.join(folder, path), os.path.basename(path)))
+            record = read_record(os.path.join(folder, path), os.path.basename(path))
         except ToolkitError:
             continue
+        if record.step <= row.step:
+            records.append(record)
     return Group(f"configuration {row.number}", records)
 
 
@@ -124,7 +129,7 @@ def write_outcome(table: Dict[str, Any], folder: str) -> None:
     records = []
     for row in (Row(**each) for each in table["rows"]):
         if row.status == FINISHED or row.has_failed:
-            records += _read_group(row, folder).records
+            records += read_group(row, folder).records
     if records:
         path = os.path.join(folder, PAGE_FILE)
         title = f"Search {os.path.basename(os.path.abspath(folder))}"

@@ -28,7 +28,7 @@ import secrets
 import stat
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from ..errors import CheckpointError, UsageError, suggest_path
+from ..errors import CheckpointError, RetryError, UsageError, suggest_path
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
 from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, CheckpointStore
@@ -134,9 +134,9 @@ class RunFolder(Folder):
         for file in (self.commits, self.metrics, self.speed):
             file.invalidate_cache()  # another process may have appended until now
 
-    def lock_error(self) -> UsageError:
+    def lock_error(self) -> RetryError:
         """The error to raise when another process has the lock."""
-        return UsageError(
+        return RetryError(
             f"Another process is training in {self}.", hint="Wait for it, or stop it."
         )
 
@@ -231,7 +231,7 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
         fault = f"ended before its first step; continue with: toolkit resume {shell_argument(path)}"
     else:
         fault = "contains no run"
-    hint = suggest_path(path) or "A run's folder has a commits.jsonl; see runs/."
+    hint = suggest_path(path) or "A run's folder has a commits.jsonl."
     with contextlib.suppress(OSError):
         places = (os.path.join(path, name) for name in sorted(os.listdir(path)))
         runs = [place for place in places if is_run(place)]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
 _PLACES = {
-    "stream": "streamed, not kept in memory",
+    "stream": "read while it trains, not kept in memory",
     "dataset": "a tf.data.Dataset of the plugin: a resume reads past its first examples, and has "
     "the same bits only if the data set repeats itself exactly",
 }
@@ -219,8 +219,8 @@ def _describe_classes(run_data: RunData) -> List[str]:
         counts = np.bincount(split.class_labels, minlength=len(names))
         low, high = counts.min(), counts.max()
         part = f"{name} {low}" if low == high else f"{name} {low} to {high}"
-        absent = [names[i] for i in np.flatnonzero(counts == 0)[:5]]
-        parts.append(part + (f" (none of {', '.join(absent)})" if absent else ""))
+        absent = [names[i] for i in np.flatnonzero(counts == 0)]
+        parts.append(part + (f" (none of {join_names(absent)})" if absent else ""))
     return [f"per class: {', '.join(parts)}"] if parts else []
 
 

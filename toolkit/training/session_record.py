@@ -157,9 +157,9 @@ def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
     """The lines that a run ends with, from its summary and the path of its page, "" if there is
     none.
     """
-    rows = [
-        ("done", f"{summary['reason']} in {summary['seconds']:.1f} s ({summary['steps']} steps)")
-    ]
+    reason, step = summary["reason"], f"step {summary['steps']}"
+    text = reason if reason.endswith(step) else f"{reason}, at {step}"
+    rows = [("done", f"{text} in {summary['seconds']:.1f} s")]
     best = summary.get("best")
     if best and "direction" in best:
         rows.append(("best", describe_best(best)))

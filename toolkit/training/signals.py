@@ -1,14 +1,18 @@
-"""SIGINT and SIGTERM of a process that trains."""
+"""SIGINT, SIGTERM and SIGHUP of a process that trains."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from typing import Any, Callable, List
+
+_NOTICE = b"\nInterrupted: waiting for the step under way; a second signal ends at once.\n"
 
 
 class FirstSignal:
-    """In a `with`, the first SIGINT or SIGTERM is noted in `signum`, 0 before, and `act` is called
-    with it within the handler; the second ends the process at once.
+    """In a `with`, the first SIGINT, SIGTERM or SIGHUP is noted in `signum`, 0 before, and `act` is
+    called with it within the handler; the second ends the process at once. A terminal is told so.
     """
 
     def __init__(self, act: Callable[[int], None] = lambda signum: None):
@@ -18,7 +22,9 @@ class FirstSignal:
 
     def __enter__(self) -> FirstSignal:
         try:
-            for signum in (signal.SIGINT, signal.SIGTERM):
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(signum) == signal.SIG_IGN:  # as nohup asks for
+                    continue
                 self._handlers.append((signum, signal.signal(signum, self._note)))
         except ValueError:  # not in the main thread: whoever runs us handles the signals
             pass
@@ -32,3 +38,5 @@ class FirstSignal:
         self.signum = signum
         self._act(signum)
         signal.signal(signum, signal.SIG_DFL)
+        if sys.stderr.isatty():  # past its buffers, which the handler may have interrupted
+            os.write(2, _NOTICE)

@@ -155,12 +155,16 @@ class Trainer:
 
     def is_finished(self) -> bool:
         """Whether the run is finished, and its newest checkpoint at the target; or, if it stopped
-        before the same target, at its last step.
+        before the same target with the same patience, at its last step.
         """
         state = None if self.start is None else self._folder.state()
         if self.start is None or state is None or state["status"] != FINISHED:
             return False
+        sessions = self._folder.commits.sessions()
+        options = sessions[-1].get("options") if sessions else None
+        patience = options.get("early_stopping") if isinstance(options, dict) else None
         has_target = self._steps_before == self.total_steps
+        has_target &= patience in (None, self.job.options.early_stopping)
         return self.start.step >= (state["step"] if has_target else self.total_steps)
 
     # ----------------------------------------------------------------------------------- training

@@ -46,7 +46,7 @@ def list_facts(details: Dict[str, Any]) -> List[Fact]:
         text = f"{subject} says nothing here: {reason}"
         if name in CHOOSING:
             text += "; if it chose the best checkpoint, --best-metric none uses the last one"
-        facts.append(Fact(text, warning=5))
+        facts.append(Fact(text, True, 5))
     if details.get("nearest"):
         facts += _nearest(details["nearest"])
     if details.get("classes"):

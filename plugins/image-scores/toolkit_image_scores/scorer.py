@@ -67,6 +67,7 @@ class ImageScorer(toolkit.Scorer):
         """
         if len(split) < MIN_IMAGES:
             line = f"no score: it needs {MIN_IMAGES} images or more, and the split has {len(split)}"
+            line += " (--validation-share and --test-share hold out more)"
             return toolkit.ScoreResult({}, [line])
         self._open()  # perhaps trained now: a wait of its own
         with toolkit.waiting("Scoring the samples"):
