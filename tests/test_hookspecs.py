@@ -25,6 +25,7 @@ from toolkit import (
 )
 from toolkit.cli import run_command
 from toolkit.graph.build import build_inference, build_training
+from toolkit.graph.hook_values import check_example_metrics, check_metrics
 from toolkit.plugins import HOOKS, Plugins
 from toolkit.run_data import open_run_data
 
@@ -329,6 +330,16 @@ def test_scalars_that_a_plugin_logs_are_fetched_with_the_metrics():
 def test_a_vector_cannot_be_logged():
     with pytest.raises(ToolkitError, match="'margin' is logged but has the shape"):
         make_run().log("margin", tf.zeros([2]))
+
+
+@pytest.mark.parametrize("name", ["step", "kind", "split"])
+def test_fields_of_records_are_no_names_of_values(name):
+    with pytest.raises(ToolkitError, match=f"'{name}' is logged, and each record has a field"):
+        make_run().log(name, tf.constant(2.0))
+    values = tf.placeholder(tf.float32, [None])
+    assert check_example_metrics({name: values}) and not check_example_metrics({"other": values})
+    pair = (tf.constant(1.0), tf.no_op())
+    assert check_metrics({name: pair}) and not check_metrics({"other": pair})
 
 
 @pytest.mark.parametrize("value", [{}, ["z"], {"z": "float32"}, {"z": ("no type", [2])}], ids=str)

@@ -80,3 +80,30 @@ def test_a_function_that_the_graph_has_not_is_refused(
     out = str(tmp_path / "y.npy")
     assert run_command(["predict", str(trained), rows, "--out", out, *words]) == 2
     assert message in capsys.readouterr().err
+
+
+FLAG = """
+import numpy as np
+import tensorflow as tf
+
+x = tf.placeholder(tf.float32, [None, 4], name="x")
+flag = tf.placeholder(tf.bool, [], name="flag")
+v = tf.Variable(tf.ones([4, 1]), name="v")
+out = tf.matmul(tf.where(flag, x, 2.0 * x), v, name="out")
+train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(out)))
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(3):
+        session.run(train, {x: np.ones([2, 4]), flag: True})
+"""
+
+
+@pytest.mark.parametrize("text, factor", [("flag=1", 1), ("flag=false", 2)])
+def test_a_fed_value_may_be_a_bool(rows, tmp_path, text, factor):
+    path = write_script(tmp_path / "folder", FLAG)
+    assert adopt(path) == 0
+    run, out = str(path.parent / "run"), str(tmp_path / "y.npy")
+    words = ["--input", "x", "--output", "out", "--feed", text, "--out", out]
+    assert run_command(["predict", run, rows, *words]) == 0
+    v = tf.train.load_checkpoint(f"{run}/checkpoints/model.ckpt-3").get_tensor("v")
+    np.testing.assert_allclose(np.load(out), factor * np.load(rows).dot(v), rtol=1e-5)

@@ -13,6 +13,9 @@ from ..plugins import Problem, describe_value
 
 _NUMPY_HINT = "Compute it from the hook's tensors with TensorFlow's functions, not with numpy's."
 
+RECORD_FIELDS = ("step", "kind", "split")  # of each record of metrics.jsonl: no names of values
+_OTHER_NAME = "a name that is no field of each record"
+
 
 def _problem(value: Any, expected: str, hint: str, name: Optional[str] = None) -> Problem:
     """A value, in a dict that of a name, is not what was expected."""
@@ -90,6 +93,8 @@ def check_metrics(value: Any) -> Optional[Problem]:
             return _problem(pair, "a pair (value, update_op)", hint, name)
         if result.shape.ndims:
             return _problem(result, "a scalar", "Give each number of it a metric of its own.", name)
+        if name in RECORD_FIELDS:
+            return _problem(pair, _OTHER_NAME, "Give it another name.", name)
     return None
 
 
@@ -109,6 +114,8 @@ def check_example_metrics(value: Any) -> Optional[Problem]:
         if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
             hint = "Compare, or convert with tf.cast(values, tf.float32)."
             return _problem(values, "bools or numbers", hint, name)
+        if name in RECORD_FIELDS:
+            return _problem(values, _OTHER_NAME, "Give it another name.", name)
     return None
 
 

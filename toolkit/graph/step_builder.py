@@ -17,6 +17,7 @@ from ..compat import tf
 from ..errors import ToolkitError, UsageError
 from . import adoption
 from .guard import SKIPPED_STEPS, GuardedUpdate, GuardValues, guard_values, run_behind_guard
+from .hook_values import RECORD_FIELDS
 from .initial_values import InitialFit
 from .ops import state_updates, written_variables
 from .optimizers.parts import RATE_OPTIONS, Settings, UpdateOptimizers, UserGroups
@@ -289,6 +290,11 @@ class StepBuilder:
         """See `Run.log`."""
         if value.shape.ndims not in (0, None):
             raise ToolkitError(f"'{name}' is logged but has the shape {value.shape}.")
+        if name in RECORD_FIELDS:
+            raise ToolkitError(
+                f"'{name}' is logged, and each record has a field of this name.",
+                hint="Give it another name.",
+            )
         self.logged[name] = value
 
     def _optimizers_of(self, name: str, settings: Settings) -> UpdateOptimizers:

@@ -72,7 +72,8 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
         fed = tf.placeholder(tensors[source].dtype, tensors[source].shape, name="given")
         replaced = {source: fed}
         for name, number in given.items():
-            replaced[name] = tf.constant(number, tensors[name].dtype.base_dtype)
+            value = np.asarray(number, tensors[name].dtype.base_dtype.as_numpy_dtype)  # also a bool
+            replaced[name] = tf.constant(value)
         inputs = {tensors[n].name: x for n, x in replaced.items() if tensors[n].op.name in known}
         (result,) = tf.import_graph_def(frozen, inputs, [tensors[output].name], name="adopted")
     needed = reach([result.op], (), ())
