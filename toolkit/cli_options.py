@@ -185,10 +185,7 @@ def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) ->
                 raise UsageError(f"{path} is a folder, or no regular file.", hint="Name a file.")
             if not os.access(target, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        place = os.path.dirname(target)
-        while is_folder and not os.path.lexists(place):  # a folder is made with those above it
-            place = os.path.dirname(place)
-        tempfile.TemporaryFile(dir=place).close()
+        tempfile.TemporaryFile(dir=os.path.dirname(target)).close()
     return target
 
 

@@ -195,7 +195,7 @@ def open_other_data(
     """
     images, columns = ImageOptions(), ColumnOptions()
     if uses_option(value, "image_size"):
-        images = images_like(stored, options)
+        images = images_like(stored, options)._replace(skip_damaged=options.skip_damaged)
     if value.partition(":")[0] == options.data.partition(":")[0]:
         columns = reading_settings(options)["columns"]
     dataset = open_data(
@@ -220,8 +220,7 @@ def images_like(stored: DataSpec, options: CoreOptions) -> ImageOptions:
         height, width, channels = stored.shape
         size = format_size(width, height)
         images = ImageOptions(size, channels, options.fit, options.background)
-        skips = options.skip_damaged
-        return images._replace(extends_border=not has_pictures, skip_damaged=skips)
+        return images._replace(extends_border=not has_pictures)
     images = reading_settings(options)["images"] if has_pictures else ImageOptions()
     features = stored.features if isinstance(stored.features, dict) else {}
     shapes = [(name, each.shape) for name, each in features.items() if _is_image(each)]

@@ -90,8 +90,6 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
     """Write the folder beside its place, and move it there if the predictions are the same."""
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
-    with _writing(folder):
-        os.makedirs(os.path.dirname(os.path.abspath(folder)), exist_ok=True)
     temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
         with _writing(folder):
