@@ -219,5 +219,5 @@ class Launcher:
 
 
 def _signal_to_pass_on(signum: int) -> int:
-    """The signal for a child: it does not handle SIGHUP."""
+    """The signal for a child, which may have been told to ignore SIGHUP."""
     return signal.SIGTERM if signum == signal.SIGHUP else signum
