@@ -179,5 +179,8 @@ def test_numbered_files_are_records_but_not_those_of_checkpoints(cli, here):
     (here / "a.ckpt.data-00000-of-00001").write_bytes(b"")
     command = ("run", LINEAR, "--data", ".", "--print-config", "--json")
     assert json.loads(cli(*command).out)["data"]["value"] == "images:."
+    (here / "fold-1-of-2").mkdir()
+    assert json.loads(cli(*command).out)["data"]["value"] == "images:."
+    (here / "fold-1-of-2").rmdir()
     (here / "train-00000-of-00001").write_bytes(b"")
     assert json.loads(cli(*command).out)["data"]["value"] == "tfrecord:./*-of-*"

@@ -59,7 +59,8 @@ def _read_folder(value: str, path: str) -> List[str]:
         "pairs": folders in _PAIRS,
     }
     values = [f"{source}:{folder}" for source, holds in sources.items() if holds]
-    files = [each for name in names for each in _read_file(os.path.join(folder, name))]
+    paths = [os.path.join(folder, name) for name in names if name.lower() not in folders]
+    files = [each for path in paths for each in _read_file(path)]
     values += [each for each in files if not each.startswith("tfrecord:")]
     records = [each for each in files if each.startswith("tfrecord:")]
     if records:
