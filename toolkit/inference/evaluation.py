@@ -90,7 +90,7 @@ class OpenEvaluation:
                 f"{data or options.data} has no split '{split}'.",
                 hint=suggest(split, run_data.splits),
             )
-        if options is not model.options:
+        if options is not model.options and not is_whole:  # with the place of the run's own data
             log(f"{data} is the data of the run: its split '{split}' alone is evaluated")
         self._examples = examples
         self.split = "all" if is_whole else split

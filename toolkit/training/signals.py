@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -38,5 +39,6 @@ class FirstSignal:
         self.signum = signum
         self._act(signum)
         signal.signal(signum, signal.SIG_DFL)
-        if sys.stderr.isatty():  # past its buffers, which the handler may have interrupted
-            os.write(2, _NOTICE)
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            if sys.stderr.isatty():  # past its buffers, which the handler may have interrupted
+                os.write(2, _NOTICE)
