@@ -1,4 +1,17 @@
 import os
 import sys
 
+import pytest
+
 sys.path.insert(0, os.path.dirname(__file__))
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_session():
+    """Close the interactive session that a script left open: Keras would take it in other tests."""
+    yield
+    from toolkit import tf
+
+    session = tf.get_default_session()
+    if isinstance(session, tf.InteractiveSession):
+        session.close()
