@@ -114,6 +114,23 @@ def test_kills_at_random_are_not_counted_as_restarts(here, capsys):
     assert "; the job ended with exit code 0" in err
 
 
+def test_a_kill_that_comes_after_the_end_does_not_count(here, capsys):
+    chaos = Chaos(1, "r")
+
+    def end_first():
+        open("go", "w").close()
+        wait_until(lambda: os.path.exists("ended"))
+        with open("ended") as file:
+            pid = file.read()
+        wait_until(lambda: is_gone(pid))
+        return chaos.is_active
+
+    chaos.is_due = end_first
+    scripts = {"chief": "wait_for('go'); announce_end('ended')"}
+    assert launch_scripts(scripts, Layout(1), chaos=chaos) == 0
+    assert "chaos: 0 of 1 kills; the job ended with exit code 0" in capsys.readouterr().err
+
+
 # ----------------------------------------------------------------------------------------- signals
 
 

@@ -80,6 +80,10 @@ class Chaos:
         self._time = float("inf")  # until the next plan
         return self.victims[-1]
 
+    def take_back(self) -> None:
+        """Do not count the last kill: its process had just ended by itself."""
+        self.victims.pop()
+
     def summary(self) -> str:
         """The kills: `5 of 5 kills (3 chief, 2 worker 0)`."""
         counts = collections.Counter(self.victims)

@@ -137,6 +137,8 @@ class Launcher:
         return decisive or Ending(LAUNCHER, 128 + self.interrupts[0])
 
     def _is_to_restart(self, ending: Ending) -> bool:
+        if self._chaos and self._victim and ending.signum != signal.SIGKILL:
+            self._chaos.take_back()  # the job had just ended by itself
         if self.interrupts or not ending.is_retryable:
             return False
         count = self._layout.num_servers
