@@ -479,6 +479,11 @@ class Traced(Options):
     scored: int = option(1, "an option that a resume may change", resume_may_change=True)
 
 
+def test_a_limit_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="option has no limit 'lte'. Did you mean 'lt'?"):
+        option(1, "a number", lte=3)
+
+
 def test_an_option_affects_the_result_unless_its_declaration_says_otherwise():
     assert result_options(Traced) == {"plain", "scored"}
     assert changeable_options(Traced) == {"trace", "scored"}

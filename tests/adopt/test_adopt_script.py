@@ -145,6 +145,8 @@ def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, capsys):
     capsys.readouterr()
     assert run_command(["runs", folder]) == 0
     assert "finished" in capsys.readouterr().out
+    assert run_command(["verify", folder, "--chaos", "1"]) == 2
+    assert "--chaos trains a copy by the core's loop" in capsys.readouterr().err
     assert run_command(["evaluate", folder]) == 2
     assert "'evaluate' needs a command of the driver" in capsys.readouterr().err
     with open(os.path.join(folder, "journal.bin"), "r+b") as file:

@@ -120,6 +120,28 @@ def scorers(run):
 Error: Hook 'scorers' of plugin 'bad' returned 5, expected a list of scorers ({here}).
 Return a list: [scorer].
 
+# default_extensions text (exit code 2)
+@hookimpl
+def default_extensions():
+    return 'ema'
+Error: The hook 'default_extensions' of 'bad' returned 'ema', expected a list.
+return ['ema']
+
+# apply without a list
+@hookimpl
+def optimize(losses, run):
+    return run.apply(run.gradients(losses))  # here
+Error: run.apply takes a list of one or more updates (hook 'optimize' of plugin 'bad', {here}).
+run.apply([run.gradients(loss, variables)])
+
+# convert tensor
+@hookimpl  # here
+def convert(features, labels):
+    return tf.zeros([6, 6, 1], name='zeros'), labels
+Error: The hook 'convert' returned no example for example 0: 'zeros:0' is a tensor of a graph, which
+has no value yet (hook 'convert' of plugin 'bad', {here}).
+Compute it with NumPy, or in the graph, in the hook 'call'.
+
 # convert none
 @hookimpl  # here
 def convert(features, labels):

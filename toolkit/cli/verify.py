@@ -127,7 +127,14 @@ def _chaos(folder: RunFolder, path: str, kills: int, seed: int) -> Tuple[Dict[st
     from ..audit.chaos import kill_copies
     from ..audit.replay import check_initial_weights, find_segment
     from ..errors import UsageError
+    from ..storage.run_folder import driver_of
 
+    driver = driver_of(folder.path)
+    if driver:
+        raise UsageError(
+            f"--chaos trains a copy by the core's loop, and '{driver}' made the steps of {folder}.",
+            hint="To replay steps: toolkit verify RUN --replay :",
+        )
     try:
         segment = find_segment(folder, 0, None)
     except UsageError as error:

@@ -361,6 +361,11 @@ def as_array(value: Any) -> np.ndarray:
     """A value as an array; of objects if it is ragged."""
     try:
         return np.asarray(value)
+    except NotImplementedError:  # TensorFlow's, of a tensor of a graph
+        raise DataError(
+            f"'{getattr(value, 'name', value)}' is a tensor of a graph, which has no value yet.",
+            hint="Compute it with NumPy, or in the graph, in the hook 'call'.",
+        ) from None
     except ValueError:  # of NumPy since 1.24; earlier ones return objects themselves
         array = np.empty(1, object)
         array[0] = value
@@ -370,7 +375,7 @@ def as_array(value: Any) -> np.ndarray:
 def _as_values(key: str, values: Any) -> Any:
     """An array, `Sequences` or `Decoded`, with a first axis of examples."""
     if hasattr(values, "__array__") and not isinstance(values, np.ndarray):
-        values = np.asarray(values)  # of another library, such as pandas
+        values = as_array(values)  # of another library, such as pandas
     is_array = isinstance(values, np.ndarray) and values.dtype != object
     is_ready = is_array or isinstance(values, (Sequences, Decoded))
     array = values if is_ready else _as_array(key, values)

@@ -106,7 +106,8 @@ class ExampleConverter:
             return converted
         except DataError as error:
             raise ToolkitError(
-                f"The hook 'convert' returned no example for example {position}: {error.message}",
+                f"The hook 'convert' returned no example for example {position}: "
+                f"{error.message.rstrip('.')}{place_of(self._convert)}.",
                 hint=error.hint,
             ) from error
 

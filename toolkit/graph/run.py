@@ -379,7 +379,16 @@ class Run:
             updates: of `gradients`.
             advance_step: whether the global step advances at the end. False where more updates
                 follow in this step; build these under `tf.control_dependencies` on the op.
+
+        Raises:
+            ToolkitError: `updates` is no list of updates, or an empty one.
         """
+        is_list = isinstance(updates, (list, tuple)) and bool(updates)
+        if not is_list or not all(isinstance(each, Update) for each in updates):
+            raise ToolkitError(
+                "run.apply takes a list of one or more updates.",
+                hint="run.apply([run.gradients(loss, variables)])",
+            )
         return self._builder.apply(updates, advance_step)
 
     def adopt(self, op: tf.Operation, losses: Any = ()) -> tf.Operation:

@@ -19,7 +19,10 @@ from typing import (
 
 import pydantic
 
+from ..errors import suggest
+
 AUTO = "auto"  # as the name of a preset: the data choose it
+LIMITS = ("ge", "gt", "le", "lt", "min_length", "max_length", "pattern")
 PathForm = Union[bool, str, Sequence[str]]  # see the parameter `path` of `option`
 
 
@@ -57,7 +60,13 @@ def option(
             valid after a move.
         words: values that are words with a meaning of their own, although `path` is True.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length`, `pattern`.
+
+    Raises:
+        TypeError: a limit is none of these.
     """
+    for name in limits:
+        if name not in LIMITS:
+            raise TypeError(f"option has no limit '{name}'. {suggest(name, LIMITS)}")
     extra: Dict[str, Any] = {
         "unit": unit,
         "group": group,

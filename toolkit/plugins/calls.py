@@ -50,6 +50,12 @@ class Plugins:
         hook, named = "default_extensions", {plugin.name for plugin in self.extensions}
         functions = [each.function for each in implementations(model) if each.hook == hook]
         answers = [self.call_plugin_code(f"hook '{hook}'", function) for function in functions]
+        for answer in answers:
+            if isinstance(answer, str):
+                raise UsageError(
+                    f"The hook '{hook}' of '{model.name}' returned {answer!r}, expected a list.",
+                    hint=f"return [{answer!r}]",
+                )
         references = [reference for answer in answers for reference in answer or ()]
         self.defaults = [load(each, "extension") for each in references if each not in named]
         manager: Any = pluggy.PluginManager(PROJECT)

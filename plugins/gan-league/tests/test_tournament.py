@@ -310,6 +310,9 @@ def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
     expected = "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
     assert verdict.startswith(expected)
     assert standings.find_verdict(entrants[::2]) == ""
+    (told, brackets), one = standings.list_remarks(entrants), [entrants[0]._replace(scores=[{}])]
+    assert told == verdict and brackets.startswith("In brackets: the lowest and the highest")
+    assert standings.list_remarks(one) == []
 
 
 def test_without_a_distance_the_two_sample_accuracy_ranks(folder):

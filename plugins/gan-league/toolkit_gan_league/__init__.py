@@ -62,5 +62,6 @@ def gan_league(context, folder, presets, plugins, programs, cpu_minutes, seeds, 
     entrants = standings.rank(plan)
     if as_json:
         return cli_options.print_json(standings.as_json(plan, entrants))
-    sys.stdout.write("".join(line + "\n" for line in result_page.table_lines(entrants)))
+    lines = [*result_page.table_lines(entrants), *standings.list_remarks(entrants)]
+    sys.stdout.write("".join(line + "\n" for line in lines))
     return None

@@ -189,6 +189,14 @@ def as_json(plan: Plan, entrants: Sequence[Entrant]) -> Dict[str, Any]:
     return dict(facts, rows=[dict(each._asdict(), **means_of(each)) for each in entrants])
 
 
+def list_remarks(entrants: Sequence[Entrant]) -> List[str]:
+    """Return the verdict, and what the brackets of the table are, as lines for its reader."""
+    lines = [find_verdict(entrants)]
+    if any(len(each.scores) > 1 for each in entrants):
+        lines.append("In brackets: the lowest and the highest of the seeds, which is no interval.")
+    return [line for line in lines if line]
+
+
 # ---------------------------------------------------------------------------------------- verdicts
 
 
