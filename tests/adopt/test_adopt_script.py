@@ -166,6 +166,14 @@ def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsy
     assert not (path.parent / "run").exists()
 
 
+def test_a_dry_run_says_that_the_checkpoints_of_the_script_stay(tmp_path, capsys):
+    path = write_script(tmp_path / "folder", SCRIPTS["monitored"])
+    assert adopt(path, "--dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "writes  out/checkpoint" in lines
+    assert "        its checkpoints stay: delete them if it would begin from them" in lines
+
+
 def test_the_command_begins_again_with_the_order_of_hashes_of_the_run(tmp_path, monkeypatch):
     path = write_script(tmp_path / "folder", SCRIPTS["feeds"])
     begun = []

@@ -71,6 +71,14 @@ def test_all_forms_of_import_find_the_same_things(installed):
     assert space["keras"].layers.Dense is space["Dense"] is tf.keras.layers.Dense
 
 
+def test_a_variable_begins_with_the_value_of_another(installed):
+    with tf.Graph().as_default(), tf.Session() as session:
+        first = tf.Variable(tf.random_normal([3]))
+        twice = tf.Variable(2 * first.initialized_value())
+        session.run(tf.global_variables_initializer())
+        assert (session.run(twice) == 2 * session.run(first)).all()
+
+
 def test_embeddings_are_described_for_tensorboard(installed, tmp_path):
     space = {}
     exec("from tensorflow.contrib.tensorboard.plugins import projector", space)

@@ -160,6 +160,7 @@ def test_the_autopsy_is_on_the_page_and_the_reason_once(here):
 RISING = [
     validation(step, loss=loss) for step, loss in [(10, 4.0), (20, 3.0), (30, 2.0), (40, 1.0)]
 ]
+MORE = "One seed says little: train with another --seed, and compare with toolkit compare."
 CONFUSED = {"matrices": [{"names": ["a", "b", "c"], "counts": [[9, 3, 1], [3, 7, 0], [0, 0, 9]]}]}
 
 
@@ -175,6 +176,7 @@ CONFUSED = {"matrices": [{"names": ["a", "b", "c"], "counts": [[9, 3, 1], [3, 7,
             {"records": RISING},
             "The validation's loss still got better at the end: train longer, say --steps 200.",
         ),
+        ({"records": RISING, "manifest": {"step": 40}}, MORE),  # early stopping ended it
         (
             dict(TESTED, test={"page": CONFUSED}),
             "Look at a and b: 6 of the 7 errors are between them.",

@@ -276,6 +276,8 @@ def print_table(settings: Mapping[str, Any]) -> int:
         rows.append(("feed", text))
     rows += [("loss", loss.op.name) for kind in shown for loss in kind.losses]
     rows += [("writes", name) for name in seen.files[:8]]
+    if any(os.path.basename(name) == "checkpoint" for name in seen.files):
+        rows.append(("", "its checkpoints stay: delete them if it would begin from them"))
     names = dict.fromkeys(name for kind, _ in seen.kinds.values() for name in kind.noise)
     rows += [("inexact", name) for name in names]
     if seen.refusal is not None:

@@ -7,7 +7,8 @@ Within `installed`, `import tensorflow` gives what TensorFlow 1.15 gave. On 2.x,
 - `tensorflow.compat.v1` has the stand-ins `contrib` and `estimator` as attributes;
 - `tensorflow.keras` and `keras`, unless the script's folder has one, are the Keras of
   `tensorflow.compat.v1`, with sessions;
-- `sys.modules` has the stand-ins of SOURCES and NAMES.
+- `sys.modules` has the stand-ins of SOURCES and NAMES;
+- variables have `initialized_value`, as in 1.15.
 
 On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
 which would download files, is replaced, and `tf.estimator.inputs`, whose threads call the session.
@@ -31,6 +32,7 @@ import types
 from typing import Any, Dict, Iterator, List
 
 from tensorflow.python.framework import ops as tensorflow_ops
+from tensorflow.python.ops.variables import Variable
 
 from toolkit import tf
 
@@ -193,6 +195,12 @@ def make_modules() -> Dict[str, types.ModuleType]:
     return made
 
 
+def _initialized_value(variable: Any) -> Any:
+    """The value of a variable, and before it has one the value that it will be given."""
+    is_known = tf.is_variable_initialized(variable)
+    return tf.cond(is_known, variable.read_value, lambda: variable.initial_value)
+
+
 @contextlib.contextmanager
 def installed() -> Iterator[None]:
     """Within the block, scripts import the stand-ins."""
@@ -205,6 +213,8 @@ def installed() -> Iterator[None]:
             patches.replace(sys.modules, name, module)
         for name in ("contrib", "estimator") if not has_own_contrib() else ():
             patches.replace(tf, name, sys.modules[f"tensorflow.{name}"])
+        if not has_own_contrib():
+            patches.replace(Variable, "initialized_value", _initialized_value)
         if has_own_contrib():
             parent, _, last = INPUT_DATA.rpartition(".")
             patches.replace(importlib.import_module(parent), last, sys.modules[INPUT_DATA])
