@@ -46,6 +46,19 @@ REFUSED = {
         + "thread.start(); wait.wait()\n",
         "script.py calls a session from a thread or a process of its own (script.py:{before}).",
     ),
+    "thread beside a call": (
+        TRAIN
+        + INIT
+        + "import threading\n"
+        + "def beside():\n"
+        + "    thread = threading.Thread(target=call)\n"
+        + "    thread.start(); thread.join()\n"
+        + "    return np.float32(0)\n"
+        + "sess.run(train, batch())\n"
+        + "call = lambda: sess.run(train, batch())\n"
+        + "sess.run(tf.py_func(beside, [], tf.float32))\n",
+        "script.py calls a session from a thread or a process of its own (script.py:{before}).",
+    ),
     "server": (
         "tf.train.Server({'worker': ['localhost:0']}, job_name='worker', task_index=0)\n",
         "script.py trains in several processes (tf.train.Server) (script.py:{line}).",

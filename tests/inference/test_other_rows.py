@@ -74,8 +74,11 @@ def test_missing_numbers_get_the_mean_of_the_training(table, spec_of):
     path = table("colour,size\nred,\n")
     spec = spec_of(TRAINED.replace("6,blue", ",blue"), missing="fill")
     assert read([path], spec, "fill").inputs["numbers"][0, 0] == np.float32(7 / 3)
-    with pytest.raises(DataError, match="expected a value in 'size', found none"):
+    with pytest.raises(DataError, match="expected a value in 'size', found none") as error:
         read([path], spec)
+    assert error.value.hint == (
+        "Fill in these fields, or train a model with --missing fill, which does."
+    )
 
 
 def test_a_run_on_a_table_evaluates_and_predicts_on_others(cli, table):

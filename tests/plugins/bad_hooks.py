@@ -98,6 +98,14 @@ Error: Hook 'predict' of plugin 'bad' returned a tensor float32 [?] for 'label',
 predicted class as an integer ({here}).
 Take tf.argmax(..., output_type=tf.int32), or give it another name.
 
+# loss by the name of a field
+@hookimpl  # here
+def loss(outputs):
+    return {'step': tf.reduce_mean(outputs['logits'])}
+Error: Hook 'loss' of plugin 'bad' returned a tensor float32 [] for 'step', expected a name that is
+no field of each record ({here}).
+Give it another name.
+
 # metrics tensor
 @hookimpl  # here
 def metrics(outputs):

@@ -46,6 +46,8 @@ def check_loss(value: Any) -> Optional[Problem]:
             hint = "Take the mean over the batch with tf.reduce_mean."
         elif not loss.dtype.is_floating:
             hint, expected = "Convert it with tf.cast(loss, tf.float32).", f"{expected} of floats"
+        elif name in RECORD_FIELDS:
+            hint, expected = "Give it another name.", _OTHER_NAME
         if hint:
             return _problem(loss, expected, hint, name)
     return None

@@ -120,9 +120,10 @@ class Sessions:
             return original(session)
 
         def do_run(original, session, handle, targets, fetches, feeds, options, metadata):
-            if self.is_inside:
+            is_main = self.is_main()
+            if self.is_inside and is_main:
                 return original(session, handle, targets, fetches, feeds, options, metadata)
-            if not self.is_main():
+            if not is_main:
                 self.failure = self.refuse("calls a session from a thread or a process of its own")
                 self.wake()
                 raise self.failure

@@ -120,7 +120,7 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
     for name in (*schema.categories, *schema.texts, *schema.images):
         masks[name] = columns[name].map("".__eq__, bool)
     masks.update((name, missing_labels(columns[name])) for name in labels)
-    rows = _rows_with_values(columns, masks, options.missing, needed, labels)
+    rows = _rows_with_values(columns, masks, options.missing, needed, labels, is_other)
     if len(rows) < num_rows:
         notes.append(f"{num_rows - len(rows):,} rows with empty fields are left out.")
     kind = schema.label_kind or options.label_kind
@@ -178,9 +178,11 @@ def _rows_with_values(
     missing: str,
     needed: AbstractSet[str],
     labels: Sequence[str],
+    is_other: bool,
 ) -> np.ndarray:
     """The rows with examples, int64 [n]; a DataError if fields are missing that may not be: where
-    the masks say so, with "fill" those of the columns that are needed.
+    the masks say so, with "fill" those of the columns that are needed. The options of another
+    table, `is_other`, are those of the model.
     """
     num_rows = len(next(iter(columns.values())))
     names = needed if missing == "fill" else masks.keys()
@@ -189,7 +191,10 @@ def _rows_with_values(
     if is_complete.all() or (missing == "drop" and is_complete.any()):
         return np.flatnonzero(is_complete)
     hint = "Leave out the emptiest columns with --ignore-columns."
-    if missing != "drop":
+    if is_other:
+        fill = "" if missing == "fill" else ", or train a model with --missing fill, which does"
+        hint = f"Fill in these fields{fill}."
+    elif missing != "drop":
         hint = "Leave out these rows with --missing drop"
         if not masks.keys() & set(labels):  # which no option can leave out or fill in
             fill = ", or fill in means with --missing fill" if missing == "refuse" else ""
@@ -200,7 +205,8 @@ def _rows_with_values(
     counts = ", ".join(f"{int(mask.sum()):,} in '{name}'" for name, mask in masks.items())
     found = f"none; of {num_rows:,} rows such fields have {counts}"
     error = columns[first].error(row, "a value", found, hint)
-    raise TableFault(error.message, hint, missing="drop") if missing == "refuse" else error
+    is_repaired = missing == "refuse" and not is_other
+    raise TableFault(error.message, hint, missing="drop") if is_repaired else error
 
 
 def _divide(
