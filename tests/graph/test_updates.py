@@ -60,6 +60,16 @@ def test_after_runs_after_the_update_and_not_in_a_skipped_step(factor, expected)
     assert after_steps(op, w) == expected
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_after_reads_what_the_state_updates_of_the_step_wrote(accumulate):
+    run = make_run(**dict(SGD, accumulate=accumulate))
+    w, average, seen = (create_variable(name, 0.0) for name in ("w", "average", "seen"))
+    one = tf.reduce_max(tf.linalg.expm(tf.zeros([300, 300])))  # which takes a while
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, average.assign_add(one, read_value=False))
+    op = run.minimize(w, [w], after=lambda: seen.assign(average.read_value()))
+    assert after_steps(op, seen, steps=accumulate) == accumulate
+
+
 # ----------------------------------------------------------------------- accumulation, weight decay
 
 

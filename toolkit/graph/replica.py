@@ -114,9 +114,9 @@ class Replica:
 
     def mean(self, tensors: Sequence[Any], is_differentiable: bool = False) -> List[Any]:
         """Averages of floats of any shapes over all replicas, weighted by their examples, in one
-        collective op. All replicas have to call it in the same order, with tensors of the same
-        shapes. A loss may depend on the averages if `is_differentiable`: its gradient is that of
-        the whole batch.
+        collective op for each dtype. All replicas have to call it in the same order, with tensors
+        of the same shapes. A loss may depend on the averages if `is_differentiable`: its gradient
+        is that of the whole batch.
         """
         if self.count == 1 or not tensors:
             return list(tensors)
@@ -163,7 +163,7 @@ class Replica:
 
     def mean_updates(self, updates: Sequence[Any], tensors: Sequence[Any]):
         """State updates that assign averages, where they assign floats (batch norm's averages for
-        example), and the averages of tensors of floats, in one collective op.
+        example), and the averages of tensors of floats, by one call of `mean`.
         """
         if self.count == 1:
             return list(updates), list(tensors)

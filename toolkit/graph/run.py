@@ -315,6 +315,7 @@ class Run:
         for each in settings:
             if each not in known:
                 raise TypeError(f"run.minimize has no argument '{each}'. {suggest(each, known)}")
+        self._check_mode("minimize")
         return self.apply([self.gradients(loss, variables, name, **settings)], advance_step)
 
     def gradients(
@@ -363,7 +364,7 @@ class Run:
             UsageError: the arguments contradict each other, a group fits no variable, all variables
                 are frozen, or the optimizer does not work in a graph.
         """
-        self._check_mode("minimize")
+        self._check_mode("gradients")
         if variables is None:
             variables = tf.trainable_variables()
         settings = Settings(optimizer, optimizer_args, learning_rate, schedule, groups)

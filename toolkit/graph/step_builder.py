@@ -5,6 +5,7 @@ core begins and ends a step.
     compute_update    the gradients of one loss, averaged over replicas, and their norm
     apply             the guard; behind it clipping, optimizers, decay, state updates; step + 1
     finish            guard the plugin's own updates; what extensions update behind the guard
+    add_scalars       the sums of the losses and logged values, for the record of metrics
 """
 
 from __future__ import annotations

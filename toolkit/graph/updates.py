@@ -41,9 +41,9 @@ def apply_update(update: Update, options: Any) -> tf.Operation:
         # An op made before the guard cannot be made to wait for it; an equal one made here does.
         states = _copy_updates(update.state_updates)
         if options.accumulate == 1:
-            changes = _update_variables(update, update.gradients, options)
+            changes = _update_variables(update, update.gradients, options, states)
         else:
-            changes = _accumulate(update, options)
+            changes = _accumulate(update, options, states)
         return tf.group(changes, *states)
 
 
@@ -62,7 +62,7 @@ def _copy_updates(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
     return list(last.values())
 
 
-def _accumulate(update: Update, options: Any) -> tf.Operation:
+def _accumulate(update: Update, options: Any, states: Sequence[Any]) -> tf.Operation:
     """Add gradients to checkpointed sums and count them; when there are enough, apply their mean
     and clear both.
 
@@ -74,7 +74,7 @@ def _accumulate(update: Update, options: Any) -> tf.Operation:
 
     def apply_mean():
         means = [s.read_value() / tf.cast(count.read_value(), s.dtype.base_dtype) for s in sums]
-        with tf.control_dependencies([_update_variables(update, means, options)]):
+        with tf.control_dependencies([_update_variables(update, means, options, states)]):
             resets = [v.assign(tf.zeros_like(v), read_value=False) for v in [*sums, count]]
             return tf.group(*resets)
 
@@ -83,8 +83,10 @@ def _accumulate(update: Update, options: Any) -> tf.Operation:
         return tf.cond(is_complete, apply_mean, lambda: tf.group(*additions)).op
 
 
-def _update_variables(update: Update, gradients: Sequence[Any], options: Any) -> tf.Operation:
-    """Clip, apply the optimizers, decay, then run `after`."""
+def _update_variables(
+    update: Update, gradients: Sequence[Any], options: Any, states: Sequence[Any]
+) -> tf.Operation:
+    """Clip, apply the optimizers, decay, then run `after`, which may read the states, too."""
     if not update.variables:  # all are frozen
         return tf.no_op()
     # All gradients are read before the first variable changes.
@@ -107,7 +109,7 @@ def _update_variables(update: Update, gradients: Sequence[Any], options: Any) ->
     change = tf.group(*changes)
     if update.after is None:
         return change
-    with tf.control_dependencies([change]):
+    with tf.control_dependencies([change, *states]):
         return tf.group(update.after())
 
 

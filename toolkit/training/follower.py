@@ -50,7 +50,7 @@ class Follower:
         place = place_of(cluster, self._job.options)
         self._plan = PlanBuilder(self._job, self._run_data, place, has_hooks=False).build()
         self._graph, self.reader = self._plan.graph, self._plan.reader
-        self._target = [self._graph.step_after, *refusal_fetches(self._graph)]
+        self._fetches = [self._graph.step_after, *refusal_fetches(self._graph)]
         self._has_begun = False
         self._signals = FirstSignal()
         self.step, self.target = 0, self._plan.total_steps
@@ -115,7 +115,7 @@ class Follower:
             return {}
         if command["do"] == HASH:
             return {"hashes": variable_values.hashes(session)}
-        fetches, feeds = [self._graph.train_op, self._target], {}
+        fetches, feeds = [self._graph.train_op, self._fetches], {}
         if command["do"] == STEP:
             fetches.append(list(self._graph.averages))
         elif self._graph.loop is not None:

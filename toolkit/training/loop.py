@@ -1,4 +1,4 @@
-"""The session of a run: one step, one commit and one resume, each from its beginning to its end.
+"""The session of a run: one step, one commit, and the state that the session gets at a resume.
 
 `MonitoredTrainingSession` makes the session, restores it through the Scaffold (`Loop.restore`) and
 calls one hook, the runner (hooks/runner.py); its built-in hooks are off.
@@ -18,7 +18,9 @@ One step, from its beginning to its end (paths below toolkit/):
    (training/hooks/validation.py, inference/evaluator.py).
 7. `stop`: asks for the end at the last step or after --max-secs (training/hooks/timed.py).
 
-A resume is `Loop.restore`: variables, folder, hooks, other processes, input.
+A resume: `Trainer._open` has chosen the checkpoint, and `Trainer._train` has seen that it fits the
+model. `Loop.restore` gives their state to variables, folder, hooks, other processes and input; then
+`Loop.begin_session` lets the hooks begin, of which `evaluation` repeats that of the checkpoint.
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ class Loop:
         # What the loop needs of a step with hooks.
         self.fetches = [self._graph.step_after, list(self._graph.averages)]
         self.fetches += refusal_fetches(self._graph)
-        self._runner = HookRunner(hooks, self)
+        self._hooks = HookRunner(hooks, self)
         self._until = min(self._job.pause_at or self.target, self.target)
         self._committed_step: Optional[int] = None
         self._stop: Optional[StopKind] = None
@@ -133,7 +135,7 @@ class Loop:
         )
         with self.tf_graph.as_default(), FirstSignal(self.interrupt):
             with translated_errors(self):
-                monitored = open_session(master, scaffold, config, [self._runner])
+                monitored = open_session(master, scaffold, config, [self._hooks])
             with monitored:
                 try:
                     while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
@@ -161,7 +163,7 @@ class Loop:
     def _end_hooks(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
             with translated_errors(self), self._peers.explained():
-                self._runner.tell("on_stop", self.session, self.step, error)
+                self._hooks.tell("on_stop", self.session, self.step, error)
 
     # ----------------------------------------------------------------------------------- one step
 
@@ -181,8 +183,8 @@ class Loop:
                 self._due_secs += time.monotonic() - bare
 
     def _run_bare_steps(self) -> None:
-        until = min(self._runner.next_due_step(self.step), self._until) - 1
-        self._deadline = self._runner.deadline()
+        until = min(self._hooks.next_due_step(self.step), self._until) - 1
+        self._deadline = self._hooks.deadline()
         while self.step < until and not self._is_due_early():
             try:
                 result = self._step_runner.run(until - self.step)
@@ -242,7 +244,7 @@ class Loop:
         comes after all files, and older checkpoints are deleted after the entry.
 
         Raises:
-            ToolkitError: the replicas differ.
+            ToolkitError: the replicas differ, or what was written cannot be read.
             RetryError: the folder cannot be written.
         """
         if step == self._committed_step:
@@ -262,8 +264,8 @@ class Loop:
         except (tf.errors.OpError, ValueError) as error:  # ValueError: where there is no folder
             raise folder.write_error(summarize_tf_error(str(error))) from error
         # What the hooks wrote, and what they remember.
-        self._runner.tell("on_commit")
-        states = self._runner.states()
+        self._hooks.tell("on_commit")
+        states = self._hooks.states()
         if states:
             with folder.writing():
                 hook_state.save(path, states)
@@ -273,7 +275,7 @@ class Loop:
         self._committed_step = step
         # Who waits for it: plugins, then hooks, of which `evaluation` evaluates it next.
         self._job.plugins.call_hook("checkpoint_saved", run=self._graph.run, step=step, path=path)
-        self._runner.tell("on_committed", step, path)
+        self._hooks.tell("on_committed", step, path)
 
     # --------------------------------------------------------------------------------- one resume
 
@@ -298,13 +300,13 @@ class Loop:
                     self._plan.saver.restore(session, path)
             except (tf.errors.AbortedError, tf.errors.UnavailableError):
                 raise  # a lost session
-            except tf.errors.OpError as error:
+            except (tf.errors.OpError, ValueError) as error:  # ValueError: its files are gone
                 raise CheckpointError(
-                    f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."
+                    f"{checkpoint.path} cannot be restored: {summarize_tf_error(str(error))}."
                 ) from error
         elif weights is not None:
             weights.assign(session)
-        # The folder: an entry of this session; what came after the checkpoint is put aside.
+        # The folder: an entry of this session; what came after the checkpoint goes.
         warn, facts = self._console.warn, trainer.log.session_facts()
         folder.checkpoints.begin_session(checkpoint, warn, **facts)
         # At the beginning, the values that are computed from the data.
@@ -314,7 +316,7 @@ class Loop:
             fresh -= set(weights.values if weights else ())
             compute_initial_values(session, run, self._job.plugins, read_split, fresh)
         # The hooks' memory, the other processes, and the input, at its position.
-        self._runner.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
+        self._hooks.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
         step = checkpoint.step if checkpoint else 0
         self._peers.begin(session, step)
         self.reader.initialize(session, step)
@@ -325,11 +327,10 @@ class Loop:
         self.session = session
         self.step = self._committed_step = step  # step 0 needs no file
         in_memory, steps_per_call = self.reader.in_memory, self._job.options.steps_per_call
-        runner = self._peers.open_runner(session, self._graph, self.reader, self)
-        self._step_runner = runner or StepRunner(
-            session, self._graph, in_memory, steps_per_call, peers=self._peers
-        )
-        self._runner.tell("on_restore", session, step)
+        self._step_runner = self._peers.open_runner(
+            session, self._graph, self.reader, self
+        ) or StepRunner(session, self._graph, in_memory, steps_per_call, peers=self._peers)
+        self._hooks.tell("on_restore", session, step)
 
     # ----------------------------------------------------------------------------------- stopping
 
@@ -383,9 +384,9 @@ class Loop:
 
     def list_costs(self) -> List[str]:
         """The lines of a table: what steps without hooks, those with them, and each hook took."""
-        runner = self._runner
-        with_hooks = max(0.0, self._due_secs - runner.secs_in_steps)
-        secs = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **runner.seconds}
+        hooks = self._hooks
+        with_hooks = max(0.0, self._due_secs - hooks.secs_in_steps)
+        secs = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **hooks.seconds}
         width, total = max(map(len, secs)), max(sum(secs.values()), 1e-9)
         return [f"{'':<{width}}  ms per step   share"] + [
             f"{name:<{width}}  {1000 * x / max(self._num_steps, 1):11.4f}  {x / total:6.1%}"

@@ -1,8 +1,8 @@
 """The other processes of a run, as its chief sees them.
 
-The chief commands every call of a session before it makes the call itself, and the followers
-(follower.py) make the same call on their replicas. So all make the same calls in the same order,
-whatever their clocks say. A follower's reply says whether it was asked to stop.
+The chief commands every call that changes variables before it makes the call itself, and the
+followers (follower.py) make the same call on their replicas. So all make the same changes in the
+same order, whatever their clocks say. A follower's reply says whether it was asked to stop.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class NoPeers:
 
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
-        """In the block, this process makes the call that it commands here. `collect` follows."""
+        """In the block, this process makes the call that it commands here, and `collect` follows in
+        it or after it.
+        """
         yield
 
     def collect(self) -> List[Interruption]:

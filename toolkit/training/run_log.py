@@ -134,7 +134,9 @@ class RunLog(SessionRecord):
         return record
 
     def session_facts(self) -> Dict[str, Any]:
-        """What the commit log records of this session: all that its bits depend on."""
+        """What the commit log records of this session: all that its bits depend on, and what
+        `begin` adds to it.
+        """
         if self._facts is None:
             job = self._job
             facts = provenance.reproducibility_facts(job.plugins, self._run_data, job.config)

@@ -64,7 +64,7 @@ class Trainer:
             raise
 
     def _open(self, job: Job) -> None:
-        """Open all that the session needs, in order. Nothing is written."""
+        """Open all that the session needs, in order. Nothing but the lock's file is written."""
         console, folder = self._console, job.folder
         # The folder of a run that continues, which no other process may train meanwhile.
         self._folder = folder

@@ -39,7 +39,7 @@ def save(path: str, states: States) -> None:
                     hint="Its method 'state' returns JSON values, and arrays of numbers or text.",
                 ) from error
     arrays[_INDEX] = np.frombuffer(json.dumps(index).encode("utf-8"), np.uint8)
-    with atomic_write(path + ENDING, durable=True) as file:
+    with atomic_write(path + ENDING) as file:  # the commit syncs it, as all files of its step
         np.savez(file, **arrays)
 
 

@@ -93,6 +93,7 @@ class Summaries(SessionHook):
             self._writer = tf.io.TFRecordWriter(path)
         self._add({"file_version": "brain.Event:2"})
         self._flush()
+        sync(folder)
 
     def _add(self, content: Dict[str, Any]) -> None:
         event = tf.Event(wall_time=time.time(), **content)
