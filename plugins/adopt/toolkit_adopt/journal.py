@@ -96,7 +96,8 @@ class Recorder:
             raise ToolkitError(
                 f"The journal would have {self._size / 1e6:.0f} MB after call {number} ({title}), "
                 f"and its limit is {self._limit / 1e6:.0f} MB.",
-                hint="A larger --journal-limit allows it: a resume needs what each call returned.",
+                hint="Begin a new run with a larger --journal-limit: a resume needs what each call "
+                "returned.",
             )
         self._append(_LENGTH.pack(len(data)) + data)
 
