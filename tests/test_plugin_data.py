@@ -123,6 +123,19 @@ def test_a_label_of_no_declared_class_is_refused_in_each_split(split, labels):
     assert "0 to 1" in error.value.message and "5" in error.value.message
 
 
+def test_splits_before_convert_may_have_other_components():
+    class Converting(Own):
+        @hookimpl
+        def convert(self, features, labels):
+            return np.zeros([6, 6, 1], np.uint8), 0
+
+    def answer(split, run):
+        labels = {"train": {"score": np.zeros(12)}, "test": None}.get(split, ())
+        return None if labels == () else Split(own_split().features, labels)
+
+    assert open_data(Converting(answer)).split("train").labels.tolist() == [0] * 12
+
+
 def test_a_fault_of_the_data_names_the_extension_that_gave_them():
     class Extension:
         @hookimpl

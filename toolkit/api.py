@@ -156,7 +156,7 @@ def load_plugins(plugin: Any, extensions: Iterable[Any] = (), named_by: str = ""
 def _resolve_options(
     plugins: Plugins,
     options: Mapping[str, Any],
-    layers: Iterable[Config] = (),
+    layers: Sequence[Config] = (),
 ) -> Resolved:
     """Resolve options."""
     from .options import OPTION, Origin, Value, resolve
@@ -164,7 +164,9 @@ def _resolve_options(
     if not isinstance(options.get("data"), (str, type(None))):  # they are kept, and have a name
         from .data.arrays.kept import keep_arrays
 
-        options = dict(options, data=keep_arrays(options["data"]))
+        others = {name: value for name, value in options.items() if name != "data"}
+        label_kind = _resolve_options(plugins, others, layers).options.label_kind
+        options = dict(options, data=keep_arrays(options["data"], label_kind))
     values = {name: Value(value, Origin(OPTION, name)) for name, value in options.items()}
     return resolve(plugins.options(), layers, flags=values)
 

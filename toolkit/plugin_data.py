@@ -214,7 +214,8 @@ def _describe_all(splits: Dict[str, Split]) -> DataSpec:
     components = []
     for key, component in spec.components:
         counts = [_declared_classes(split, key) for split in splits.values()]
-        known = [dict(other.components)[key].num_classes for other in specs.values()]
+        others = [dict(other.components) for other in specs.values()]
+        known = [each[key].num_classes for each in others if key in each]
         count = next(filter(None, counts), max(known))
         components.append((key, component._replace(num_classes=count)))
     return spec._replace(components=tuple(components))

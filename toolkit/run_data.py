@@ -98,7 +98,10 @@ class RunData:
         if recorded is not None and recorded.mean:
             mean, deviation = recorded.mean, recorded.deviation
         else:
-            mean, deviation = normalization.measure_moments(self._iterate_features())
+            chunks, features = self._iterate_features(), self.spec.features
+            if not isinstance(features, dict) and features.kind == "value":  # bytes as they are
+                chunks = (np.asarray(chunk, features.dtype).astype(np.float32) for chunk in chunks)
+            mean, deviation = normalization.measure_moments(chunks)
         self.spec = self.spec._replace(mean=mean, deviation=deviation)
 
     def _iterate_features(self) -> Iterator[np.ndarray]:
@@ -195,7 +198,11 @@ def open_other_data(
     """
     images, columns = ImageOptions(), ColumnOptions()
     if uses_option(value, "image_size"):
-        images = images_like(stored, options)._replace(skip_damaged=options.skip_damaged)
+        skips = options.skip_damaged and uses_option(value, "skip_damaged")
+        images = images_like(stored, options)._replace(skip_damaged=skips)
+    labels = stored.labels
+    if uses_option(value, "label_kind") and isinstance(labels, Component):
+        columns = columns._replace(label_kind="value" if labels.kind == "value" else "auto")
     if value.partition(":")[0] == options.data.partition(":")[0]:
         columns = reading_settings(options)["columns"]
     dataset = open_data(

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from synthetic_runs import VERSIONS, Session, write_run
+from synthetic_runs import DATA, VERSIONS, Session, write_run
 
 from toolkit.comparison.comparison import compare
 from toolkit.comparison.differences import find_option_differences, group_by_seed
@@ -200,6 +200,14 @@ def test_other_tests_are_not_comparable_and_say_why(here, test, other, data, rea
     data = dict(read_record("a").manifest["data"], **data)
     write_run("b", metrics={"accuracy": 0.8}, test=other, manifest={"data": data})
     assert obstacle("a", "b") == reason
+
+
+def test_other_labels_of_one_table_are_not_comparable(here):
+    for name, label in (("a", "price"), ("b", "rent")):
+        stored = {"table": {"labels": [label]}}
+        data = dict(DATA, stored=stored)
+        write_run(name, metrics={"accuracy": 0.9}, manifest={"data": data})
+    assert obstacle("a", "b") == "other labels: price and rent"
 
 
 def test_a_run_without_a_result_is_not_comparable(here):

@@ -76,6 +76,14 @@ def test_the_best_run_is_first_whatever_is_better(here, cli):
     assert names(cli("runs", "up", "--sort", "metric", "--reverse")) == ["up/b", "up/c", "up/a"]
 
 
+def test_a_metric_that_no_run_has_is_refused(here, cli):
+    write_run("a", metrics={"loss": 0.1, "accuracy": 0.9, "loss/kl": 0.3})
+    result = cli("runs", ".", "--metric", "acuracy")
+    assert result.code == 2 and "No run has the metric 'acuracy'." in result.err
+    assert "Did you mean 'accuracy'?" in result.err
+    assert names(cli("runs", ".", "--where", "loss/kl<0.5")) == ["a"]
+
+
 def test_runs_are_sorted_by_time_name_and_options(here, cli):
     for number, seed in ((2, 5), (10, 3), (1, 4)):
         created = f"2026-11-{number:02d}"

@@ -66,6 +66,12 @@ def test_void_is_no_class(labels):
     assert spec.labels["tags"].num_classes == 3
 
 
+@pytest.mark.parametrize("kind", ["image", "class", "value"])
+def test_bytes_are_what_was_declared_in_training_and_in_evaluation(kind):
+    features = Column(np.zeros([4, 8], np.uint8), kind)
+    assert describe(Split(features, [0, 1, 0, 1])).flat["features"].kind == kind
+
+
 def test_sequences_of_classes_are_padded_with_what_is_no_class():
     tags = Column([np.array([0, 1]), np.array([2])], kind="class", num_classes=3, padding=-1)
     frames = [np.ones([n, 5], np.uint8) for n in (1, 3)]

@@ -242,6 +242,12 @@ def test_a_check_reports_counts_ranges_and_duplicates(idx_folder):
     assert report["in_train_and_test"] == np.sum(numbers < 6)  # images 0 to 5 are in the test split
 
 
+def test_a_check_does_not_count_the_padding_of_sequences():
+    split = Split({"words": [np.array([5, 6]), np.array([7]), np.array([9, 9])]})
+    report = check_data(Dataset("words", describe(split), {"train": split}), "words")
+    assert report["splits"]["train"]["ranges"]["features/words"] == {"min": 5, "max": 9, "mean": 7.2}
+
+
 def test_a_check_finds_infinities_of_both_signs_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -99,6 +99,21 @@ def test_arrays_with_a_common_prefix_are_named(opened):
     assert len(data.splits["test"]) == 2
 
 
+def test_a_named_feature_may_begin_as_a_split(cache):
+    value = keep_arrays(({"image": IMAGES, "test_score": X[:, 0]}, EVEN))
+    assert set(parts(open_data(value))) == {"features/image", "features/test_score", "labels"}
+
+
+@pytest.mark.parametrize("kind", ["value", "auto"])
+def test_whole_numbers_are_kept_as_the_labels_that_the_run_reads(cache, kind):
+    labels = np.arange(20) - 10
+    if kind == "value":
+        assert keep_arrays((X, labels), kind)
+    else:
+        with pytest.raises(DataError, match="Labels have the value -10"):
+            keep_arrays((X, labels), kind)
+
+
 @pytest.mark.parametrize("names", ["images labels", "x y", "X_Train y_train", "train_x train_y"])
 def test_usual_names_are_understood(opened, names):
     data = opened(**dict(zip(names.split(), (IMAGES, EVEN))))

@@ -359,6 +359,20 @@ def _label_rows(*labels):
     return "a,label\n" + "".join(f"{n * 1.5},{label}\n" for n, label in enumerate(labels))
 
 
+def test_whole_numbers_that_no_float_holds_are_classes_of_their_own(rows):
+    names = [f"7656119800000000{n}" for n in range(4)]
+    table = rows("a,label\n" + "".join(f"{n},{name}\n" for n, name in enumerate([*names, *names])))
+    assert list(table.class_names) == names
+
+
+def test_most_labels_are_numbers_and_one_is_none(rows):
+    content = "a,grade\n" + "".join(f"{n},{'K12345'[n]}\n" for n in range(6))
+    with pytest.raises(DataError, match="expected a number in 'grade', found 'K'") as error:
+        rows(content, label_column=("grade",))
+    assert error.value.hint == "Correct it, or set --label-kind class, if these are classes."
+    assert len(rows(content, label_column=("grade",), label_kind="class").class_names) == 6
+
+
 @pytest.mark.parametrize("labels, names", [(("1.0", "2.0"), ("1", "2")), (("1.5", "2.5"), ())])
 def test_a_missing_number_is_no_label(rows, refusal, labels, names):
     text = _label_rows(*labels, "NA")

@@ -62,6 +62,24 @@ def test_rows_are_read_by_the_names_of_their_columns(table, spec_of):
     assert [part.tolist() for part in ids] == [[5, 6, 7], [8]]
 
 
+def test_lists_of_one_length_are_sequences_where_those_of_the_model_are(table, spec_of, tmp_path):
+    rows = "".join(f'{{"words": {[1] * (1 + i % 2)}, "label": {i % 2}}}\n' for i in range(4))
+    paths = [table('{"words": [5, 6, 7]}\n', "a.jsonl"), table('{"words": [8]}\n', "b.jsonl")]
+    words = read(paths, spec_of(rows)).inputs["words"]
+    assert [part.tolist() for part in words] == [[5, 6, 7], [8]]
+    path = str(tmp_path / "t.tfrecord")
+    contents = [example(words=[1] * (1 + i % 2), label=i % 2) for i in range(4)]
+    for file, some in ((path, contents), (path + "2", contents[:1])):
+        with open(file, "wb") as stream:
+            stream.write(records(*some))
+    spec = open_data(f"tfrecord:{path}", shares=NOTHING).spec
+    assert [part.tolist() for part in read([path + "2"], spec).inputs["words"]] == [[1]]
+
+
+def test_a_table_may_have_the_ending_of_the_one_that_was_trained_on(table, spec_of):
+    assert len(read([table(TRAINED, "t.data")], spec_of()).names) == 4
+
+
 def test_files_are_of_one_kind_which_the_model_knows(spec_of, table):
     spec = spec_of()
     with pytest.raises(DataError, match="other files are none"):

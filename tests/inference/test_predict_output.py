@@ -1,6 +1,7 @@
 """What `predict` prints of pictures, and which files it takes."""
 
 import csv
+import json
 import os
 import pathlib
 
@@ -123,6 +124,38 @@ def test_classes_without_names_have_numbers_and_other_predictions_none():
     assert best_classes(predictions, ()) == [[("3", 0.4), ("2", 0.3), ("1", 0.2)]]
     assert best_classes({"label": np.array([3])}, ()) is None
     assert best_classes({"label": np.zeros([1, 2, 2]), "probabilities": shares}, ()) is None
+
+
+TEXTS = """
+from toolkit import hookimpl, tf
+from toolkit.testing.tiny import TinyModel
+
+tiny = TinyModel()
+build, call, loss, optimize = tiny.build, tiny.call, tiny.loss, tiny.optimize
+
+@hookimpl
+def predict(outputs):
+    names = tf.constant(["cat", "dog", "owl"])
+    return {"name": tf.gather(names, tf.argmax(outputs["logits"], 1))}
+"""
+
+
+def test_predictions_may_be_texts(cli, here):
+    save_photos("photos")
+    (here / "named.py").write_text(TEXTS)
+    words = ["--data", "images:photos", "--steps", "1", "--batch-size", "6", "--run-dir", "run"]
+    assert cli("run", "./named.py", *words).code == 0
+    line = cli("predict", "run", "photos/cat/0.png")
+    assert line.code == 0 and line.out.split()[1] == "name", line.err
+    name = line.out.split()[2]
+    assert name in ("cat", "dog", "owl")
+    (row,) = json.loads(cli("predict", "run", "photos/cat/0.png", "--json").out)
+    assert row["name"] == name
+    for ending in ("csv", "npz"):
+        assert cli("predict", "run", "photos/cat/0.png", "-o", f"out.{ending}").code == 0
+    with open("out.csv") as file:
+        assert file.read().splitlines()[1].endswith(f",{name}")
+    assert np.load("out.npz")["name"].tolist() == [name]
 
 
 # ------------------------------------------------------------------------------------ from Python

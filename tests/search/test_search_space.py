@@ -74,6 +74,7 @@ def test_a_text_is_a_dimension(text, dimension):
         ("network=mlp,,cnn", "nothing between two separators"),
         ("hidden=128,256", "has one value"),
         ("data=a,b", "cannot vary: it chooses which examples are tested"),
+        ("categories=index,one-hot", "cannot vary: it chooses which examples are tested"),
         ("seed=1,2", "cannot vary: a seed is no choice"),
         ("steps=1,2", "the budget sets the length"),
         ("log_steps=1,2", "changes no number of a run"),

@@ -55,6 +55,8 @@ def predict(
         raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
     path = "" if output is None else shared.resolve_output(output)
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
+    import numpy as np
+
     from ..api import open_trained
     from ..inference.predict import best_classes, columns, expand_paths, read_examples
 
@@ -65,7 +67,14 @@ def predict(
         model.set_tta(tta)
         examples = read_examples(model, files, is_inverted, lambda text: say(escape_line(text)))
         class_names = model.data.class_names
-        predictions = columns(model.predictor.predict(examples.inputs), class_names, features)
+        predictions = {
+            name: np.char.decode(array.astype(bytes), "utf-8", "replace")
+            if array.dtype == object  # texts
+            else array
+            for name, array in columns(
+                model.predictor.predict(examples.inputs), class_names, features
+            ).items()
+        }
     if output is not None:
         with shared.writing_output(output):
             _WRITERS[output[output.rindex(".") :]](path, examples.names, predictions, class_names)

@@ -13,7 +13,7 @@ from ..cli_options import print_json, warn
 from ..display.numbers import format_duration, format_number
 from ..display.table import format_table
 from ..display.waits import waiting
-from ..errors import UsageError
+from ..errors import UsageError, suggest
 from .common import flag, output_flags, switch
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ def runs(
     conditions = [listing.Condition.parse(text) for text in wheres]
     with waiting("Reading the runs"):
         rows = listing.read_rows(folders or [DEFAULT_FOLDER], notes.append, metric)
+    known = {name for row in rows if row.record for name in row.record.metrics}
+    if metric is not None and known and not any(row.metric for row in rows):
+        raise UsageError(f"No run has the metric '{metric}'.", hint=suggest(metric, known))
     num_rows = len(rows)
     rows = listing.filter_rows(rows, conditions)
     listing.add_special_options(rows)

@@ -177,8 +177,21 @@ def _compare_splits(a: RunRecord, b: RunRecord, by_form: bool) -> str:
         return f"other test split: the data differs ({names})"
     if a.partition != b.partition:
         return "other test split: other examples of the data are held out"
+    labels = [_label_columns(each) for each in (a, b)]
+    if None not in labels and labels[0] != labels[1]:
+        return f"other labels: {' and '.join(','.join(map(str, each or ())) for each in labels)}"
     is_other_form = by_form and None not in hashes
     return "other test split: the same examples, in another form" if is_other_form else ""
+
+
+def _label_columns(record: RunRecord) -> Optional[List[Any]]:
+    """The columns of a table, or the keys of records, that are the labels; None without them."""
+    place: Any = record.manifest
+    for name in ("data", "stored"):
+        place = place.get(name) if isinstance(place, dict) else None
+    source = (place.get("table") or place.get("records")) if isinstance(place, dict) else None
+    labels = source.get("labels") if isinstance(source, dict) else None
+    return labels if isinstance(labels, list) else None
 
 
 def _dependencies(record: RunRecord, name: str) -> Dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data_value import complete
 from ..errors import DataError, UsageError
-from .examples import Dataset, Split, iterate_slices
+from .examples import LENGTH, Dataset, Split, iterate_slices
 from .files.cache import translate_read_errors
 from .held_out import content_keys
 from .images.folder import list_image_files
@@ -118,6 +118,11 @@ def _measure_ranges(split: Split, keys: Sequence[str], source: str) -> Dict[str,
     chunks: Dict[str, List[Any]] = collections.defaultdict(list)
     for part in iterate_slices(split):
         for key, array in split.read(part, keys).items():
+            if split.components[key].is_sequence:  # padding is no value
+                lengths = split.read(part, [key + LENGTH])[key + LENGTH]
+                array = array[np.arange(array.shape[1]) < lengths[:, np.newaxis]]
+            if not array.size:
+                continue
             with np.errstate(invalid="ignore"):  # the sum of infinities of both signs is invalid
                 total = float(array.sum(dtype=np.float64))
             if not np.isfinite(total):

@@ -273,9 +273,12 @@ def iterate_slices(split: Split) -> Iterator[slice]:
 
 
 def is_plain(split: Split) -> bool:
-    """Whether a split has one array of features, with one class as label or with no label."""
+    """Whether a split has one array of features, images or numbers as their dtype says, with one
+    class as label or with no label.
+    """
     features = split.components.get(FEATURES)
-    has_values = features is not None and features.dtype in ("uint8", "float32")
+    plain = (("uint8", "image"), ("float32", "image"), ("float32", "value"))
+    has_values = features is not None and (features.dtype, features.kind) in plain
     return has_values and (not split.has_labels or split.class_labels is not None)
 
 

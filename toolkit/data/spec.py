@@ -5,7 +5,7 @@ table are, so that another table is read the same way.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import CheckpointError, DataError
 from .column import Component, describe_shape
@@ -166,6 +166,12 @@ class TableSchema(NamedTuple):
     def from_json(cls, values: Mapping[str, Any]) -> TableSchema:
         """The schema from its fields, after JSON, which has no tuples."""
         return cls(**{n: _as_tuple(value) for n, value in values.items() if n in cls._fields})
+
+
+def sequences_of(model: Optional[DataSpec]) -> AbstractSet[str]:
+    """The names of the components of a model's examples that are sequences; none without one."""
+    flat = {} if model is None else model.flat
+    return {key.partition("/")[2] for key, each in flat.items() if each.is_sequence}
 
 
 def component_names(columns: Sequence[str]) -> Dict[str, str]:

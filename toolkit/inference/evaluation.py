@@ -87,7 +87,7 @@ class OpenEvaluation:
         examples = run_data.prepare_split("train" if is_whole else split)
         if examples is None:
             raise UsageError(
-                f"{data or options.data} has no split '{split}'.",
+                f"{self.data_name} has no split '{split}'.",
                 hint=suggest(split, run_data.splits),
             )
         if options is not model.options and not is_whole:  # with the place of the run's own data

@@ -209,7 +209,8 @@ def _choose_reader(
     scaled: List[Tuple[str, str]],
 ) -> Callable[[str], Flat]:
     """The function that reads each of the files. Raises DataError for a mixture, or no table."""
-    tables = [path for path in paths if path.lower().endswith(TABLE_ENDINGS)]
+    is_of_table = spec.table is not None and not is_images(spec)
+    tables = [path for path in paths if _is_table(path, is_of_table)]
     records = [path for path in paths if not tables and is_record_file(path)]
     for noun, some in (("a table", tables), ("a TFRecord file", records)):
         if 0 < len(some) < len(paths):
@@ -235,12 +236,22 @@ def _choose_reader(
     return lambda path: {FEATURES: _read_plain(path, kinds[path], spec, images, scaled)}
 
 
+def _is_table(path: str, may_have_any_ending: bool) -> bool:
+    name = path.lower()
+    if name.endswith(TABLE_ENDINGS) or not may_have_any_ending:
+        return name.endswith(TABLE_ENDINGS)
+    return not name.endswith((".npz", *IMAGE_ENDINGS)) and not is_record_file(path)
+
+
 def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
     """Records, whose features have the names, shapes and types of those of the model."""
     keys = spec.record_keys
     model = spec if keys is None else spec._replace(records=dict(keys, labels=()))
     dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, model=model)
-    split = Split(pack_role(dataset.splits["train"].columns, FEATURES))
+    columns = dataset.splits["train"].columns
+    lengths = {key + LENGTH for key, each in columns.items() if each.component.is_sequence}
+    own = {key: each for key, each in columns.items() if key not in lengths}
+    split = Split(pack_role(own, FEATURES))
     expected = {key: each[:2] for key, each in spec.flat.items() if not key.startswith(LABELS)}
     actual = {key: each[:2] for key, each in split.components.items() if key in expected}
     if actual != expected:

@@ -240,7 +240,8 @@ class Trained(TrainedModel):
         from .evaluation import evaluate
 
         is_named = data is None or isinstance(data, str)
-        return evaluate(self, split=split, data=data if is_named else keep_arrays(data))
+        named = data if is_named else keep_arrays(data, self.options.label_kind)
+        return evaluate(self, split=split, data=named)
 
     def export(self, folder: str) -> Dict[str, Any]:
         """Write the model as a SavedModel, load it again, and compare its predictions.

@@ -37,7 +37,9 @@ _FIXED: Dict[str, Sequence[str]] = {
     ),
     **dict.fromkeys(
         ("data", "validation_share", "test_share", "folds", "fold", "split_seed", "split_column")
-        + ("label_column", "label_kind", "missing"),
+        + ("label_column", "label_kind", "missing")
+        # Rows are held out by the content of their features.
+        + ("feature_columns", "ignore_columns", "image_column", "categories"),
         (_OTHER_EXAMPLES, "Set it for all trials, as a flag, and search once for each."),
     ),
 }

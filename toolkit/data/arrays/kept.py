@@ -25,7 +25,7 @@ _FORMS = (
 )
 
 
-def keep_arrays(data: Any) -> str:
+def keep_arrays(data: Any, label_kind: str = "auto") -> str:
     """Keep arrays, and return the name of the data, `arrays:HASH`.
 
     Args:
@@ -33,6 +33,7 @@ def keep_arrays(data: Any) -> str:
             the names "train", "validation" and "test". Features and labels are arrays [N, ...],
             what NumPy makes such arrays of, lists of pictures of Pillow of one size, or dicts of
             those by the name of the component.
+        label_kind: as the option of this name says, for what a run refuses of the labels.
 
     Raises:
         DataError: the arrays are no examples.
@@ -57,7 +58,7 @@ def keep_arrays(data: Any) -> str:
                 if leaf is not None:
                     key = f"{letter}_{split}" + (f"_{name}" if name else "")
                     arrays[key] = _as_array(key, leaf)
-    make_splits("data", arrays)
+    make_splits("data", arrays, label_kind)
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

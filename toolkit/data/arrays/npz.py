@@ -36,6 +36,7 @@ _HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_
 _WORDS = {"train": ("train",), "validation": ("validation", "val", "valid"), "test": ("test",)}
 _PREFIXES = (("x_{}", "y_{}"), ("{}_images", "{}_labels"), ("{}_x", "{}_y"))
 _WHOLE_PREFIXES = (("images", "labels"), ("features", "labels"), ("x", "y"))
+_SPLIT_WORDS = [word for group in _WORDS.values() for word in group]
 CLASS, VALUE = "class", "value"
 _TOO_LARGE = 2.0**62  # for a class that is stored as a float: near the end of int64
 
@@ -209,9 +210,10 @@ def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
         prefixes = [(x.format(word), y.format(word)) for word in words for x, y in _PREFIXES]
         whole = _WHOLE_PREFIXES if split == "train" else ()
         for features, labels in [*prefixes, *whole]:
-            keys = _with_prefix(key_of, features)
+            others = _SPLIT_WORDS if (features, labels) in whole else ()
+            keys = _with_prefix(key_of, features, others)
             if keys:
-                pairs[split] = keys, _with_prefix(key_of, labels)
+                pairs[split] = keys, _with_prefix(key_of, labels, others)
                 break
     if "train" not in pairs:
         raise DataError(
@@ -228,12 +230,11 @@ def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
     return pairs
 
 
-def _with_prefix(key_of: Mapping[str, str], prefix: str) -> Keys:
-    """The array of a name, or else those of names that continue it."""
+def _with_prefix(key_of: Mapping[str, str], prefix: str, words: Sequence[str]) -> Keys:
+    """The array of a name, or else those of names that continue it, by none of the words."""
     if prefix in key_of:
         return {"": key_of[prefix]}
     start = prefix + "_"
-    words = [word for group in _WORDS.values() for word in group]
     return {
         key[len(start) :]: key
         for name, key in key_of.items()

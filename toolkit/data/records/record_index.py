@@ -102,11 +102,13 @@ class RecordIndex:
         ranks = {text: rank for rank, text in enumerate(names)}
         return np.array([ranks[text] for text in texts], np.int32)[self.rows(key)[:, 0]], names
 
-    def numbers(self, key: str) -> Any:
-        """The values of a key, float32 or int64: [M], [M, length], or `Sequences`."""
+    def numbers(self, key: str, is_sequence: bool = False) -> Any:
+        """The values of a key, float32 or int64: [M], [M, length], or `Sequences` where the lengths
+        differ, or where that is asked for.
+        """
         number, dtype = list(self.plans).index(key), _DTYPES[self.plans[key].kind]
         values, lengths = self._map(f"values{number}", dtype), self.rows(key)[:, 0]
-        if (lengths != lengths[0]).any():
+        if is_sequence or (lengths != lengths[0]).any():
             return Sequences(values, np.concatenate([[0], np.cumsum(lengths)]))
         return values if lengths[0] == 1 else values.reshape(len(self), lengths[0])
 

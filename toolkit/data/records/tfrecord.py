@@ -25,6 +25,7 @@ from ..held_out import hold_out
 from ..images.image_file import ImageHeader, read_header, read_image
 from ..images.image_files import check_shape, choose_form
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
+from ..spec import sequences_of
 from ..tables.columns import join_names
 from ..tables.roles import NONE, refuse_conflicts
 from .record_files import HINT, find_shards, iterate_records, open_shard
@@ -135,7 +136,8 @@ class _RecordReader:
         if kind == IMAGE:
             return self._decode(key)
         if kind in (FLOATS, INTEGERS):
-            values = self.index.numbers(key)
+            sequences = sequences_of(self._settings.model)
+            values = self.index.numbers(key, component_name(key) in sequences)
             is_sequence = isinstance(values, Sequences)
             row = first_not_finite(values.values if is_sequence else values)
             if row is not None:

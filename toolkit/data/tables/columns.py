@@ -9,6 +9,7 @@ Legend: N rows, K different texts.
 from __future__ import annotations
 
 import contextlib
+import shlex
 import warnings
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -120,7 +121,7 @@ class TableColumn:
 
     def _text_error(self, text: str) -> DataError:
         """The error for a text among numbers."""
-        hint = f"Correct it, or leave the column out (--ignore-columns {self.name})."
+        hint = f"Correct it, or leave the column out (--ignore-columns {shlex.quote(self.name)})."
         if _has_comma(text):
             hint = "Write numbers with a decimal point, and without a mark between thousands."
         return self.error(self.row_of(text), "a number", f"'{shorten(text)}'", hint)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import collections
 import os
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+import shlex
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import DataError
-from ..column import MAX_CLASSES, Column
+from ..column import MAX_CLASSES, Column, Sequences
 from ..decoded import Decoded
 from ..images.image_file import file_endings
 from ..images.image_files import ImageFiles
@@ -86,8 +87,8 @@ def _refuse_doubtful(columns: Sequence[TableColumn], by_kind: Kinds) -> None:
         listing = ", ".join(f"'{shorten(name)}' {reason}" for name, reason in doubtful.items())
         raise TableFault(
             f"{columns[0].path}: {listing}: such columns are no features.",
-            hint=f"Leave it out with --ignore-columns {','.join(doubtful)}, or name all columns to "
-            "use with --feature-columns.",
+            hint=f"Leave it out with --ignore-columns {shlex.quote(','.join(doubtful))}, or name "
+            "all columns to use with --feature-columns.",
             ignore_columns=tuple(doubtful),
         )
 
@@ -112,8 +113,11 @@ def build_features(
     rows: np.ndarray,
     numbers: np.ndarray,
     images: Mapping[str, TableImages],
+    sequences: AbstractSet[str] = frozenset(),
 ) -> Any:
     """The features of N rows: one array if all are numbers or one image or list, else a dict.
+
+    Lists are sequences where their lengths differ, or where the component is among `sequences`.
 
     Only the texts of `rows`, int64 [n], have to be known. The columns of numbers are float32
     [N, F]; images have the names of the components that they become.
@@ -147,8 +151,11 @@ def build_features(
             is_small = all(abs(array).max() < 2**31 for array in arrays)
             dtype = np.int32 if is_small else np.int64
         arrays = [array.astype(dtype) for array in arrays]
-        is_even = len({array.shape for array in arrays}) == 1
-        features[names[name]] = np.stack(arrays) if is_even else arrays
+        if names[name] in sequences:
+            features[names[name]] = Sequences.join(arrays)
+        else:
+            is_even = len({array.shape for array in arrays}) == 1
+            features[names[name]] = np.stack(arrays) if is_even else arrays
     for component, each in images.items():
         features[component] = each.files.select(each.paths)
     if numbers.shape[1]:
@@ -251,7 +258,11 @@ def _are_values(column: TableColumn, texts: Sequence[str]) -> bool:
     """Whether labels with these texts are values, and not classes."""
     numbers = [number for number in map(parse_number, texts) if number is not None]
     if len(numbers) < len(texts):
-        column.refuse_stray_text()
+        try:
+            column.refuse_stray_text()
+        except DataError as error:
+            error.hint = "Correct it, or set --label-kind class, if these are classes."
+            raise
         return False
     if any(not number.is_integer() for number in numbers if number == number):
         return True
@@ -300,4 +311,5 @@ def _class_name(text: str) -> str:
     number = parse_number(text)
     if number is None or not np.isfinite(number) or text[:1].isalpha():  # a text, or True
         return text
-    return str(int(number)) if number == int(number) else text
+    is_exact = abs(number) < 2**53  # floats skip some whole numbers beyond
+    return str(int(number)) if is_exact and number == int(number) else text

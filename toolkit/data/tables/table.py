@@ -26,7 +26,7 @@ from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
-from ..spec import NUMBERS, TableSchema
+from ..spec import NUMBERS, TableSchema, sequences_of
 from .columns import join_names, shorten
 from .features import (
     TableImages,
@@ -135,7 +135,8 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
         if name in schema.images
     }
     notes += [note for column in images.values() for note in column.files.notes]
-    features = build_features(columns, schema, rows, numbers, images)
+    sequences = sequences_of(settings.model)
+    features = build_features(columns, schema, rows, numbers, images, sequences)
     if schema.numbers:  # as they are in the features
         whole = features[NUMBERS] if isinstance(features, dict) else features
         numbers = whole[:, : len(schema.numbers)]
@@ -198,7 +199,8 @@ def _rows_with_values(
         hint = "Leave out these rows with --missing drop"
         if not masks.keys() & set(labels):  # which no option can leave out or fill in
             fill = ", or fill in means with --missing fill" if missing == "refuse" else ""
-            hint += f", or the columns with --ignore-columns {','.join(masks)}{fill}"
+            names_text = shlex.quote(",".join(masks))
+            hint += f", or the columns with --ignore-columns {names_text}{fill}"
         hint += "."
     row = int(np.argmin(is_complete))
     first = next(name for name, mask in masks.items() if mask[row])
@@ -260,7 +262,7 @@ def _fill(
         name = schema.numbers[int(np.argmin(counts))]
         raise DataError(
             f"The column '{name}' is empty in all training examples, so it has no mean.",
-            hint=f"Leave it out with --ignore-columns {name}.",
+            hint=f"Leave it out with --ignore-columns {shlex.quote(name)}.",
         )
     totals = np.where(is_missing[rows], 0, numbers[rows]).sum(axis=0, dtype=np.float64)
     means = (totals / counts).astype(np.float32)
