@@ -245,7 +245,8 @@ def test_a_check_reports_counts_ranges_and_duplicates(idx_folder):
 def test_a_check_does_not_count_the_padding_of_sequences():
     split = Split({"words": [np.array([5, 6]), np.array([7]), np.array([9, 9])]})
     report = check_data(Dataset("words", describe(split), {"train": split}), "words")
-    assert report["splits"]["train"]["ranges"]["features/words"] == {"min": 5, "max": 9, "mean": 7.2}
+    ranges = report["splits"]["train"]["ranges"]
+    assert ranges["features/words"] == {"min": 5, "max": 9, "mean": 7.2}
 
 
 def test_a_check_finds_infinities_of_both_signs_without_a_warning():

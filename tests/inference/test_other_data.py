@@ -186,3 +186,22 @@ def test_grey_images_get_the_channels_of_their_component(here):
     shapes = {name: each.shape for name, each in data.spec.features.items()}
     assert shapes == {name: each.shape for name, each in stored.features.items()}
     assert (6, 8, 3) in shapes.values() and (6, 8, 1) in shapes.values()
+
+
+def open_other(options, value, stored):
+    return open_other_data(Plugins(Plugin.from_object(Linear, "model")), options, value, stored)
+
+
+def test_a_run_that_skips_damaged_pictures_is_evaluated_on_a_table_of_pictures(here):
+    options = CoreOptions(data=write_images("bars"), skip_damaged=True)
+    rows = "".join(f"bars/{n}/0.png,{n}\nbars/{n}/1.png,{n}\n" for n in NAMES)
+    (here / "t.csv").write_text("photo,label\n" + rows)
+    stored = open_from_options(options).spec
+    assert len(open_other(options, "table:t.csv", stored).splits["train"]) == 6
+
+
+def test_labels_that_were_values_are_values_in_data_of_another_kind(here):
+    np.savez("a.npz", x=np.ones([8, 2], np.float32), y=np.arange(8) - 4)
+    stored = open_from_options(CoreOptions(data="npz:a.npz", label_kind="value")).spec
+    other = open_other(CoreOptions(data="table:t.csv", label_kind="value"), "npz:a.npz", stored)
+    assert other.spec.labels.kind == "value"
