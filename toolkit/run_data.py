@@ -201,8 +201,9 @@ def open_other_data(
         skips = options.skip_damaged and uses_option(value, "skip_damaged")
         images = images_like(stored, options)._replace(skip_damaged=skips)
     labels = stored.labels
-    if uses_option(value, "label_kind") and isinstance(labels, Component):
-        columns = columns._replace(label_kind="value" if labels.kind == "value" else "auto")
+    has_values = isinstance(labels, Component) and labels.kind == "value"
+    if has_values and uses_option(value, "label_kind"):
+        columns = ColumnOptions(label_kind="value")
     if value.partition(":")[0] == options.data.partition(":")[0]:
         columns = reading_settings(options)["columns"]
     dataset = open_data(

@@ -55,8 +55,6 @@ def predict(
         raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
     path = "" if output is None else shared.resolve_output(output)
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
-    import numpy as np
-
     from ..api import open_trained
     from ..inference.predict import best_classes, columns, expand_paths, read_examples
 
@@ -67,14 +65,8 @@ def predict(
         model.set_tta(tta)
         examples = read_examples(model, files, is_inverted, lambda text: say(escape_line(text)))
         class_names = model.data.class_names
-        predictions = {
-            name: np.char.decode(array.astype(bytes), "utf-8", "replace")
-            if array.dtype == object  # texts
-            else array
-            for name, array in columns(
-                model.predictor.predict(examples.inputs), class_names, features
-            ).items()
-        }
+        arrays = columns(model.predictor.predict(examples.inputs), class_names, features)
+        predictions = {name: _decode(array) for name, array in arrays.items()}
     if output is not None:
         with shared.writing_output(output):
             _WRITERS[output[output.rindex(".") :]](path, examples.names, predictions, class_names)
@@ -88,6 +80,14 @@ def predict(
             f"{examples.num_damaged} of {len(files)} files cannot be read; the predictions are "
             "those of the others."
         )
+
+
+def _decode(array: Any) -> Any:
+    """The texts of an array of bytes; another array as it is."""
+    import numpy as np
+
+    is_text = array.dtype == object
+    return np.char.decode(array.astype(bytes), "utf-8", "replace") if is_text else array
 
 
 def _json_rows(names: List[str], predictions: Columns) -> List[Dict[str, Any]]:
