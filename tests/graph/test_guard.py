@@ -119,6 +119,15 @@ def test_state_updates_and_accumulated_gradients_are_rolled_back_too():
     assert changed_by(op) == {"global_step": 1, "toolkit/skipped_steps": 1}
 
 
+def test_what_runs_after_an_update_is_rolled_back_too():
+    run = make_run(**dict(SGD, on_nonfinite="skip"))
+    a, seen = create_variable("a", 1.0), create_variable("seen", 0.0)
+    first = run.minimize(2.0 * a, [a], "a", advance_step=False, after=lambda: seen.assign(7.0))
+    with tf.control_dependencies([first]):
+        op = run.apply([product_update(run, "b", INF)[0]])
+    assert changed_by(op) == {"global_step": 1, "toolkit/skipped_steps": 1}
+
+
 def error_message(op):
     """The message of the error that an op raises in a session."""
     with session() as tf_session, pytest.raises(tf.errors.InvalidArgumentError) as error:

@@ -13,11 +13,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..compat import tf
 from ..errors import ToolkitError
-from .guard import ADOPTED, SKIPPED_STEPS, GuardedUpdate, GuardValues, make_refusal
+from .guard import ADOPTED, COUNTERS, GuardedUpdate, GuardValues, make_refusal
 from .ops import function_names, root_handle, upstream, variables_by_handle
 
 _WRITES = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ResourceStrided")
-_COUNTERS = (tf.GraphKeys.GLOBAL_STEP, "toolkit/" + SKIPPED_STEPS)
 
 
 class Writes(NamedTuple):
@@ -134,7 +133,7 @@ def adopt(
     old_values = [
         (variables[name].handle, value)
         for name, value in old.items()
-        if not (skips and variables[name].op.name in _COUNTERS)  # a skipped step counts
+        if not (skips and variables[name].op.name in COUNTERS)  # a skipped step counts
     ]
     # What a refusal undoes. A step that an earlier guard refused was counted there.
     was_finite = earlier.finite if earlier else tf.constant(True)

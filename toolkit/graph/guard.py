@@ -21,6 +21,7 @@ from .updates import Update, apply_update, create_counter, update_variables
 
 NOT_FINITE = "not finite: loss, gradient norm"
 SKIPPED_STEPS = "skipped_steps"
+COUNTERS = (tf.GraphKeys.GLOBAL_STEP, "toolkit/" + SKIPPED_STEPS)  # of steps, skipped ones as well
 ADOPTED = "own update"  # name of the guard's values of updates that a plugin makes itself
 
 
@@ -56,7 +57,10 @@ def guard_by_condition(
     slots = [update_variables(update, options) for update in updates]  # outside of the condition
     old_values = []
     for update, own in zip(updates if more_follow else (), slots):
-        old_values += [(v.handle, v.read_value()) for v in [*update.variables, *own]]
+        variables = [*update.variables, *own]
+        if update.after is not None:  # it may write any variable
+            variables = [v for v in tf.global_variables() if v.op.name not in COUNTERS]
+        old_values += [(v.handle, v.read_value()) for v in variables]
         for op in update.state_updates:
             handle, dtype = op.inputs[0], op.get_attr("dtype")
             old_values.append((handle, tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)))
