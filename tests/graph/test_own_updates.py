@@ -260,6 +260,42 @@ def test_a_state_update_reads_the_weights_before_they_change():
     assert all(reads <= upstream([op]) for op in writes)
 
 
+def test_state_updates_of_updates_that_are_applied_together_run_in_order_before_any_after():
+    run = make_run(**SGD)
+    a, b, average, seen = (create_variable(name, 1.0) for name in ("a", "b", "average", "seen"))
+    updates = []
+
+    def copy():
+        return seen.assign(average.read_value(), read_value=False)
+
+    for w in (a, b):
+        state_update = average.assign_add(1.0, read_value=False)
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
+        updates.append(run.gradients(3.0 * w, [w], w.op.name, after=copy if w is a else None))
+    run.apply(updates)
+    first, second = [op for op in writes_of(average) if op._get_control_flow_context()]
+    assert first in upstream([second])
+    (write,) = writes_of(seen)
+    (read,) = reads_of(average, upstream([write]))
+    assert second in upstream([read])
+
+
+def test_changed_gradients_read_the_variables_before_any_of_them_is_updated():
+    run, reads = make_run(**SGD), []
+    a, b = create_variable("a", 1.0), create_variable("b", 1.0)
+
+    def add_variables(gradients, variables, name):
+        values = [variable.read_value() for variable in variables]
+        reads.extend(value.op for value in values)
+        return [gradient + value for gradient, value in zip(gradients, reversed(values))]
+
+    run.change_gradients(add_variables)
+    run.minimize(3.0 * a + 2.0 * b, [a, b])
+    writes = [*writes_of(a), *writes_of(b)]
+    assert len(reads) == len(writes) == 2
+    assert all(upstream([op]).issuperset(reads) for op in writes)
+
+
 def test_functions_that_update_state_follow_each_other():
     run = make_run(**SGD)
     w, copy = create_variable("w", 1.0), create_variable("copy", 0.0)

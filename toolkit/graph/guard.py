@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from ..compat import tf
 from ..errors import ToolkitError
 from .ops import own_handle
-from .updates import Update, apply_update, create_counter, update_variables
+from .updates import Update, apply_update, copy_state_updates, create_counter, update_variables
 
 NOT_FINITE = "not finite: loss, gradient norm"
 SKIPPED_STEPS = "skipped_steps"
@@ -71,9 +71,14 @@ def guard_by_condition(
         with tf.control_dependencies(reads):
             finite = tf.identity(finite)
     refuse = make_refusal(guard_values(updates), options, earlier)
+
+    def apply_all():
+        states = copy_state_updates([op for u in updates for op in u.state_updates])
+        return tf.group(*[apply_update(u, options, states) for u in updates], *states)
+
     # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
     # step.
-    op = tf.cond(finite, lambda: tf.group(*[apply_update(u, options) for u in updates]), refuse).op
+    op = tf.cond(finite, apply_all, refuse).op
     return GuardedUpdate(op, finite, old_values)
 
 
@@ -97,7 +102,7 @@ def guard_by_selection(
     before = read_variables()
 
     def apply_all():
-        return tf.group(*[apply_update(u._replace(state_updates=[]), options) for u in updates])
+        return tf.group(*[apply_update(u, options) for u in updates])
 
     change, changed = _track(apply_all, [finite, *before.values()])
     states = {op.inputs[0].name for update in updates for op in update.state_updates}

@@ -33,23 +33,21 @@ class Update(NamedTuple):
     changes: Sequence[Callable[..., Any]] = ()  # of the limited gradients; see `change_gradients`
 
 
-def apply_update(update: Update, options: Any) -> tf.Operation:
-    """Make one op of every change of an update. It is made under the guard, so all of it waits for
-    the guard.
+def apply_update(update: Update, options: Any, states: Sequence[Any] = ()) -> tf.Operation:
+    """Make one op of every change of an update, but its state updates: `states` are the ops of
+    those of all updates that are applied with it. It is made under the guard, so all of it waits
+    for the guard.
     """
     with tf.name_scope(optimizer_scope(update.name)):
-        # An op made before the guard cannot be made to wait for it; an equal one made here does.
-        states = _copy_updates(update.state_updates)
         if options.accumulate == 1:
-            changes = _update_variables(update, update.gradients, options, states)
-        else:
-            changes = _accumulate(update, options, states)
-        return tf.group(changes, *states)
+            return _update_variables(update, update.gradients, options, states)
+        return _accumulate(update, options, states)
 
 
-def _copy_updates(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
-    """Ops equal to state updates. Those of one variable run one after the other, in their order,
-    when the values of all of them are known: a value may be computed from the variable.
+def copy_state_updates(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
+    """Ops equal to state updates, made where they are to run: an op made before the guard cannot be
+    made to wait for it. Those of one variable run one after the other, in their order, when the
+    values of all of them are known: a value may be computed from the variable.
     """
     values: Dict[str, List[Any]] = {}  # the handle of a variable -> the values of its updates
     for update in updates:
