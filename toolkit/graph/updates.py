@@ -92,6 +92,8 @@ def _update_variables(
         limited = clip(gradients, options.clip, options.clip_limit)
         for change in update.changes:
             limited = _check_changed(change(limited, update.variables), update.variables)
+    # A changed gradient may be computed from any variable.
+    with tf.control_dependencies([*gradients, *(limited if update.changes else ())]):
         gradient_of = {v.op.name: g for v, g in zip(update.variables, limited)}
         changes = []
         for part in update.parts:
@@ -132,7 +134,7 @@ def _check_changed(gradients: Any, variables: Sequence[Any]) -> List[Any]:
         if not gradient.shape.is_compatible_with(variable.shape):
             place = f"for '{variable.op.name}' {variable.shape}"
             raise ToolkitError(f"{subject} a gradient {gradient.shape} {place}.")
-    return list(gradients)
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
 # ------------------------------------------------------------------------ variables of an update
