@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from graph_fixtures import make_run
 from linear_fixtures import Linear, write_bars
-from update_fixtures import ONLY_2, SGD, changes, create_variable
+from update_fixtures import (
+    ONLY_2,
+    SGD,
+    WithBatchNorm,
+    WithInfiniteLoss,
+    changes,
+    create_variable,
+    train_batch_norm,
+)
 
 from toolkit import DivergedError, ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.graph import adoption
@@ -172,6 +180,41 @@ def test_the_norm_of_the_change_is_logged(tmp_path):
     slots = [tensors[f"linear/{name}/Momentum"] for name in "wb"]  # the gradients, after one step
     expected = np.sqrt(sum((1 + 0.1**2) * np.square(slot).sum() for slot in slots))
     assert first["update_norm"] == pytest.approx(expected, rel=1e-5)
+
+
+class OwnNorm(WithBatchNorm):
+    """Batch norm of `run.keras`, trained by an optimizer of its own."""
+
+    @hookimpl
+    def build(self, run):
+        norm, linear = WithBatchNorm.build(self, run)
+        self.network = run.keras(norm)
+        return norm, linear
+
+    @hookimpl
+    def call(self, model, features, run):
+        return WithBatchNorm.call(self, (self.network, model[1]), features, run)
+
+    @hookimpl
+    def optimize(self, losses, run):
+        return Own.optimize(self, losses, run)
+
+
+class OwnNormWithInfiniteLoss(OwnNorm):
+    """The same with a loss of log(0)."""
+
+    @hookimpl
+    def loss(self, outputs):
+        return WithInfiniteLoss.loss(self, outputs)
+
+
+@pytest.mark.parametrize(
+    "plugin, mean, is_refused", [(OwnNorm, 0.38, False), (OwnNormWithInfiniteLoss, 0, True)]
+)
+def test_batch_statistics_move_with_own_updates(plugin, mean, is_refused):
+    # After two steps on the mean 2: 0.9 x 0 + 0.1 x 2 = 0.2, then 0.9 x 0.2 + 0.2 = 0.38.
+    moving_mean, has_refusal = train_batch_norm(plugin, 2)
+    assert moving_mean == pytest.approx([mean, mean]) and has_refusal == is_refused
 
 
 @ONLY_2

@@ -128,7 +128,7 @@ class Network:
         # The run itself takes them behind its guard; whoever ran them once more would move the
         # averages of batch norm twice.
         del updates[num_updates:]
-        self._builder.state_updates += state_updates(ops)
+        self._builder.add_network_updates(state_updates(ops))
         self._pass_losses += tf.get_collection(_REGULARIZATION)[num_losses:]
         self._num_passes += 1
         return outputs

@@ -20,14 +20,14 @@ from . import adoption
 from .guard import SKIPPED_STEPS, GuardedUpdate, GuardValues, guard_values, run_behind_guard
 from .hook_values import RECORD_FIELDS
 from .initial_values import InitialFit
-from .ops import state_updates, written_variables
+from .ops import state_updates, upstream, written_variables
 from .optimizers.parts import RATE_OPTIONS, Settings, UpdateOptimizers, UserGroups
 from .optimizers.schedules import learning_rate
 from .regularization import NetworkList
 from .replica import ALONE, Replica
 from .step_strategy import PlainStep
 from .step_sums import add_scalars
-from .updates import Update, create_counter, is_complete
+from .updates import Update, copy_state_updates, create_counter, is_complete
 
 
 class StepBuilder:
@@ -64,6 +64,7 @@ class StepBuilder:
         self.own_variables: List[str] = []  # that the plugin updates by ops of its own, by name
         self.update_counts: Dict[str, int] = {}  # name -> how many updates of it the step has
         self.state_updates: List[Any] = []  # of forward passes, until an update takes them
+        self._network_updates: Set[Any] = set()  # state updates of `Run.function` and `Run.keras`
         self._num_collected = 0  # of TensorFlow's collection, before these passes
         self._optimizers: Dict[str, UpdateOptimizers] = {}  # by the names of updates
         self._trained: Dict[str, Set[str]] = {}  # name of an update -> names of its variables
@@ -95,6 +96,11 @@ class StepBuilder:
         self.state_updates = list(updates)
         global_step = tf.train.get_or_create_global_step()
         self.parameters = [v for v in tf.global_variables() if v is not global_step]
+
+    def add_network_updates(self, updates: Sequence[Any]) -> None:
+        """Keep the state updates of a pass through a network of `Run.function` or `Run.keras`."""
+        self.state_updates += updates
+        self._network_updates.update(updates)
 
     def compute_update(
         self,
@@ -223,6 +229,8 @@ class StepBuilder:
 
     def _guard_own_updates(self, train_op: tf.Operation, losses: Dict[str, Any]) -> tf.Operation:
         """The train op behind a guard of all variables that it writes."""
+        if self._last is None:
+            train_op = self._add_untaken_updates(train_op)
         writes = adoption.find_writes(train_op, self._guarded_ops)
         names = {v.op.name for v in writes.variables.values()}
         self.own_variables = sorted(names - {tf.GraphKeys.GLOBAL_STEP})
@@ -248,6 +256,14 @@ class StepBuilder:
         self.guard_values.append(values)
         self.log("update_norm", values.gradient_norm)
         return guarded.op if advances_step else self._advance_step(guarded)
+
+    def _add_untaken_updates(self, train_op: tf.Operation) -> tf.Operation:
+        """The train op with the state updates of networks that no update took. It leaves out what
+        else assigns variables in `call`: a graph that a plugin imports there has its own train op.
+        """
+        before = upstream([train_op])
+        untaken = [op for op in self.state_updates if op in self._network_updates - before]
+        return tf.group(train_op, *copy_state_updates(untaken)) if untaken else train_op
 
     def add_scalars(self, train_op: tf.Operation, scalars: Dict[str, Any]) -> tf.Operation:
         """The train op of `finish` that also adds up scalars by name, but not learning rates."""
