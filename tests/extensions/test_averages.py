@@ -88,6 +88,14 @@ def test_the_mean_is_that_of_the_weights_at_the_ends_of_the_cycles(data, here):
     assert not np.allclose(average, weights(run, 10), atol=1e-4)
 
 
+def test_a_cycle_ends_with_the_weights_of_the_last_update_of_accumulated_gradients(data, here):
+    # Updates in steps 4 and 8; the cycles, eight of ten steps, end at 6 and 10.
+    run = train(data, swa_share=0.8, swa_cycle=4, accumulate=4)
+    average = testing.tensors(run)["state/swa/linear/w"]
+    assert np.allclose(average, np.mean([weights(run, k) for k in (4, 8)], 0), atol=1e-6)
+    assert testing.tensors(run)["state/swa/count"] == 2
+
+
 def test_prediction_uses_the_mean_once_there_is_one(data, here):
     run = train(data, swa_share=0.4, swa_cycle=2)
     for step, name in ((6, "linear/w"), (10, "state/swa/linear/w")):

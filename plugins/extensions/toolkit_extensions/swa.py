@@ -105,13 +105,17 @@ def rate_at(rate, full_rate, step, run):
 def average_at_end_of_cycle(averages, run):
     """An op that adds the weights to the mean where a cycle ends.
 
-    A run that is continued beyond its former end starts the mean again at its new first step.
+    A run that is continued beyond its former end starts the mean again at its new first step. With
+    --accumulate, this op runs in steps that apply an update alone: the weights stay as they are to
+    the step before the next one, so a cycle that ends by then has these.
     """
     from toolkit import tf
 
     start, cycle = first_step(run), run.options.swa_cycle
     num_steps = run.step_index + 1
-    is_due = tf.logical_and(num_steps > start, tf.equal((num_steps - start) % cycle, 0))
+    ended_before = (run.step_index - start) // cycle  # cycles
+    ended = (run.step_index + run.options.accumulate - start) // cycle
+    is_due = tf.logical_and(ended > ended_before, ended > 0)
     before = averages.count.read_value()
     before = tf.where(num_steps <= start, tf.zeros_like(before), before)
 
