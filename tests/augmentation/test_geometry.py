@@ -161,3 +161,16 @@ def test_a_function_gets_one_view_after_the_other():
     assert (plain == RAMP[:, 0, 0, 0]).all() and (mirrored == RAMP[:, 0, 4, 0]).all()
     inputs = results[1]["first"].op.graph.get_operations()
     assert any(op.control_inputs == [results[0]["first"].op] for op in inputs)
+
+
+def test_a_move_in_an_evaluation_does_not_depend_on_the_batch_size():
+    run, images = make_run("eval", elastic=2), tf.placeholder(tf.float32, [None, 8, 8, 1])
+    rows = geometry.draw_move(images, run).rows
+    with tf.Session() as session:
+
+        def draw(count, position):
+            return session.run(rows, {images: np.zeros([count, 8, 8, 1]), run.position: position})
+
+        together, parts = draw(4, 0), [draw(2, 0), draw(2, 2)]
+    assert np.allclose(together, np.concatenate(parts), atol=1e-5)
+    assert not np.allclose(together[0], together[2], atol=0.1)

@@ -138,7 +138,11 @@ def _draw_warp(images, run, further: Optional[LinearMap]) -> Warp:
     rows, columns = affine_positions(angles, zooms, height, width, offsets)
     if options.elastic:
         knots = list(elastic_grid(height, width)[:2])
-        noise = run.normal("augment/elastic", [2, count] + knots)
+        if run.mode == "train":
+            noise = run.normal("augment/elastic", [2, count] + knots)
+        else:  # by the positions of the examples, which have to come first
+            noise = run.normal("augment/elastic", [count, 2] + knots)
+            noise = tf.transpose(noise, [1, 0, 2, 3])
         noise = tf.reshape(options.elastic * noise, [-1] + knots)  # [2N, h, w]
         fields = tf.split(elastic_field(noise, height, width), 2)  # [N, H, W] each
         rows, columns = rows + fields[0], columns + fields[1]
