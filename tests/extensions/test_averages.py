@@ -126,3 +126,27 @@ def test_a_run_without_a_whole_cycle_is_refused(data, here):
 def test_a_model_with_moments_is_refused(data, here):
     with pytest.raises(UsageError, match="swa does not support models with moments"):
         train(data, plugin=WithMoments, swa_cycle=1)
+
+
+class WithFittedMoments(WithMoments):
+    """It reads its weights and moments from a file, as a network that was trained before."""
+
+    @hookimpl
+    def build(self, run):
+        model = WithMoments.build(self, run)
+        variables = [v for v in tf.global_variables() if v is not run.global_step]
+        run.fit_initial_values(variables, lambda split: [np.zeros(v.shape) for v in variables])
+        return model
+
+
+def test_moments_that_begin_with_the_weights_of_a_file_are_refused(data, here):
+    with pytest.raises(UsageError, match="models with moments: 'moving_mean'"):
+        train(data, plugin=WithFittedMoments, swa_cycle=1)
+
+
+def test_a_regressor_of_numbers_is_averaged_whatever_moments_it_measures(here):
+    rows = np.random.RandomState(0).normal(size=(60, 2))
+    text = "".join(f"{a},{b},{a + b}\n" for a, b in rows)
+    (here / "sums.csv").write_text("a,b,label\n" + text)
+    train("table:sums.csv", plugin="regressor", swa_share=0.4, swa_cycle=2)
+    assert testing.tensors("run")["state/swa/count"] == 2

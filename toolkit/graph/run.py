@@ -474,6 +474,13 @@ class Run:
         if self.mode == "train":
             self._builder.initial_fits.append(InitialFit(list(variables), function, is_of_data))
 
+    @property
+    def fitted_variables(self) -> List[List[tf.Variable]]:
+        """The variables of each call of `fit_initial_values` so far; none in other modes than
+        "train".
+        """
+        return [list(fit.variables) for fit in self._builder.initial_fits]
+
     def update_state(self, function: Callable[[], Any]) -> None:
         """Update state at the end of the training step, behind its guard.
 

@@ -54,9 +54,10 @@ def build(run):
     model = yield
     if not run.options.swa_share:
         return model
-    check_no_moments()
     averages = Averages(run, "swa")
-    if run.mode != "train":
+    if run.mode == "train":
+        check_no_moments(run)
+    else:
         run.after_restore(averages.replace_weights)
     return model
 
@@ -126,8 +127,9 @@ def average_at_end_of_cycle(averages, run):
     return averages.assign(mean, before + tf.cast(is_due, tf.int64))
 
 
-def check_no_moments() -> None:
-    """Check that the model has no variables that training changes without gradients.
+def check_no_moments(run) -> None:
+    """Check that the model has no variables that training changes without gradients. Those that are
+    fitted to the training data apart from weights, such as the scale of targets, are constants.
 
     Raises:
         UsageError: names them.
@@ -135,10 +137,12 @@ def check_no_moments() -> None:
     from toolkit import tf
 
     trained = {v.op.name for v in tf.trainable_variables()}
+    fits = [{v.op.name for v in variables} for variables in run.fitted_variables]
+    others = trained.union(*(names for names in fits if not names & trained))
     names = [
         v.op.name
         for v in tf.global_variables()
-        if v.dtype.is_floating and v.op.name not in trained and not is_of_toolkit(v.op.name)
+        if v.dtype.is_floating and v.op.name not in others and not is_of_toolkit(v.op.name)
     ]
     if names:
         raise UsageError(
