@@ -7,8 +7,9 @@ import types
 
 import numpy as np
 import pytest
+from gan_fixtures import make_run
 from toolkit_gan import health as rules
-from toolkit_gan.health import Health, HealthHook, Record, describe, spread
+from toolkit_gan.health import Health, HealthHook, Record, advise, describe, spread
 
 from toolkit import Every
 
@@ -22,6 +23,7 @@ HEALTHY = Record(
     spread=0.9,
     change=0.03,
 )
+ADVICE = advise(make_run().options, make_run().data)
 COLLAPSED = {"spread": 0.01}
 SATURATED = {
     "accuracy_real": 1.0,
@@ -39,7 +41,7 @@ def make_records(*changes, every=500):
 
 def verdicts(records):
     """(step, name) of each verdict."""
-    health = Health()
+    health = Health(ADVICE)
     return [(r.step, verdict.name) for r in records for verdict in health.judge(r)]
 
 
@@ -66,10 +68,38 @@ IN_A_ROW = {
     ],
 )
 def test_a_verdict_says_what_was_seen_and_what_may_help(name, text):
-    health = Health()
+    health = Health(ADVICE)
     records = make_records(*IN_A_ROW[name])
     (verdict,) = [each for record in records for each in health.judge(record)]
     assert verdict.name == name and text in f"{verdict.sentence} {verdict.advice}"
+
+
+@pytest.mark.parametrize(
+    "options, collapsed, saturated",
+    [
+        (
+            {"loss": "hinge", "spectral_norm": False},
+            "--penalty r1, --spectral-norm or a lower --generator-rate",
+            "a lower --discriminator-rate, --penalty r1, --spectral-norm or --loss non-saturating; "
+            "with few images, --diff-augment auto",
+        ),
+        (
+            {"penalty": "r1", "loss": "non-saturating", "diff_augment": ["auto"]},
+            "a higher --penalty-weight or a lower --generator-rate",
+            "a lower --discriminator-rate or a higher --penalty-weight",
+        ),
+        (
+            {"discriminator_norm": "batch", "loss": "non-saturating", "shape": (6,)},
+            "a lower --generator-rate",
+            "a lower --discriminator-rate",
+        ),
+    ],
+)
+def test_the_advice_is_what_the_run_does_not_have_and_would_accept(options, collapsed, saturated):
+    run = make_run(**dict({"spectral_norm": True}, **options))
+    advice = advise(run.options, run.data)
+    assert advice["total-collapse"] == f"It is unlikely to recover: start again with {collapsed}."
+    assert advice["discriminator-saturated"] == f"Try {saturated}."
 
 
 @pytest.mark.parametrize(
@@ -198,7 +228,7 @@ class Samples:
 
 def make_hook(samples, reals=REALS):
     """A hook whose records use one of `samples` after the other."""
-    hook = HealthHook(Every(500), {}, None, reals)
+    hook = HealthHook(Every(500), {}, None, reals, ADVICE)
     hook.loop, hook.session = Loop(), Samples(samples)
     return hook
 

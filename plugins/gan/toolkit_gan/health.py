@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 import toolkit
 
 from . import sampling
-from .architecture import DISCRIMINATOR, GENERATOR
+from .architecture import DISCRIMINATOR, GENERATOR, augmentations
 from .clusters import check_clusters
 from .images import even_positions, to_unit_range
 
@@ -47,31 +47,8 @@ ZERO_CHANGE = 1e-4  # no change, up to rounding
 
 NUM_REALS = 500  # real images that the samples' spread is compared with
 
-
-class Rule(NamedTuple):
-    """When a verdict is given, and what it advises."""
-
-    num_records: int  # in a row
-    advice: str
-
-
-RULES = {
-    "total-collapse": Rule(
-        2,
-        "It is unlikely to recover: start again with --penalty r1, --spectral-norm or a lower "
-        "--generator-rate.",
-    ),
-    "discriminator-saturated": Rule(
-        3,
-        "Try a lower --discriminator-rate, --penalty r1 or --spectral-norm, or "
-        "--loss non-saturating; with few images, --diff-augment auto.",
-    ),
-    "generator-frozen": Rule(
-        2,
-        "The generator cannot learn from this discriminator any more: start again with a lower "
-        "--discriminator-rate, --penalty r1 or --spectral-norm.",
-    ),
-}
+# A verdict is given after so many records in a row.
+NUM_RECORDS = {"total-collapse": 2, "discriminator-saturated": 3, "generator-frozen": 2}
 
 
 # ----------------------------------------------------------------------------------------- verdicts
@@ -97,6 +74,32 @@ class Verdict(NamedTuple):
     advice: str  # what to try
 
 
+def advise(options: Any, data: Any) -> Dict[str, str]:
+    """What each verdict advises: only what the options do not have yet, and do not refuse."""
+    milder = ["a lower --discriminator-rate"]
+    if options.penalty != "none":
+        milder.append("a higher --penalty-weight")
+    elif options.network == "r3gan" or options.discriminator_norm != "batch":
+        milder.append("--penalty r1")
+    if options.network != "r3gan" and not options.spectral_norm:
+        milder.append("--spectral-norm")
+    loss = [] if options.loss == "non-saturating" else ["--loss non-saturating"]
+    has_unchanged_images = len(data.shape) == 3 and not augmentations(options, data)
+    few = "; with few images, --diff-augment auto" if has_unchanged_images else ""
+    return {
+        "total-collapse": "It is unlikely to recover: start again with "
+        f"{_list_choices([*milder[1:], 'a lower --generator-rate'])}.",
+        "discriminator-saturated": f"Try {_list_choices(milder + loss)}{few}.",
+        "generator-frozen": "The generator cannot learn from this discriminator any more: start "
+        f"again with {_list_choices(milder)}.",
+    }
+
+
+def _list_choices(texts: Sequence[str]) -> str:
+    """The texts as `a, b or c`."""
+    return " or ".join(([", ".join(texts[:-1])] if texts[1:] else []) + [texts[-1]])
+
+
 def spread(images) -> Optional[float]:
     """Mean over pixels of the standard deviation over images [n, H, W, C]; None for few images."""
     if len(images) < MIN_IMAGES:
@@ -108,11 +111,12 @@ class Health:
     """Judges record after record. A verdict is given when it starts, and again only after it ended.
 
     Args:
+        advice: of `advise`.
         state: that of the one that this one continues.
     """
 
-    def __init__(self, state: Optional[Mapping[str, Any]] = None):
-        state = state or {}
+    def __init__(self, advice: Mapping[str, str], state: Optional[Mapping[str, Any]] = None):
+        self._advice, state = advice, state or {}
         self._streaks: Dict[str, List[int]] = {  # verdict -> steps of its records in a row
             name: list(steps) for name, steps in state.get("rows", {}).items()
         }
@@ -141,7 +145,7 @@ class Health:
         }
         self._remember(record)
         return [
-            Verdict(name, sentence, RULES[name].advice)
+            Verdict(name, sentence, self._advice[name])
             for name, sentence in sentences.items()
             if self._starts(name, sentence, record.step)
         ]
@@ -210,7 +214,7 @@ class Health:
             return False
         steps = self._streaks.setdefault(name, [])
         steps.append(step)
-        is_long = len(steps) >= RULES[name].num_records and step - steps[0] >= SPAN
+        is_long = len(steps) >= NUM_RECORDS[name] and step - steps[0] >= SPAN
         if name in self._active or not is_long:
             return False
         self._active.add(name)
@@ -257,14 +261,20 @@ class HealthHook(toolkit.SessionHook):
         images: tensor [n, H, W, C] in [0, 1], always from the same noise. It is run on its own
             after the step, so it does not affect training.
         reals: float [m, H, W, C] in [0, 1], m real images.
+        advice: of `advise`.
     """
 
     name = "health"
 
     def __init__(
-        self, every: toolkit.Every, scalars: Mapping[str, Any], images: Any, reals: np.ndarray
+        self,
+        every: toolkit.Every,
+        scalars: Mapping[str, Any],
+        images: Any,
+        reals: np.ndarray,
+        advice: Mapping[str, str],
     ):
-        self.every = every
+        self.every, self._advice = every, advice
         self._scalars, self._images = dict(scalars), images
         self._real_spread = spread(reals)
         self.set_state({})
@@ -273,7 +283,7 @@ class HealthHook(toolkit.SessionHook):
         return {"health": self._health.state(), "before": self._last_images}
 
     def set_state(self, state: Dict[str, Any]) -> None:
-        self._health = Health(state.get("health"))
+        self._health = Health(self._advice, state.get("health"))
         self._last_images = state.get("before")  # the samples of the last record
 
     def fetches(self) -> Dict[str, Any]:
@@ -335,7 +345,8 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
     }
     # Evenly spaced: a folder of images is read class after class.
     reals = to_unit_range(train.take(even_positions(len(train), NUM_REALS))[0])
-    health = HealthHook(toolkit.Every(steps), scalars, images, reals)
+    advice = advise(run.options, run.data)
+    health = HealthHook(toolkit.Every(steps), scalars, images, reals, advice)
     if len(run.data.shape) != 3:  # vectors make no grid
         return [health]
     reals = sampling.real_rows(train, len(inputs["z"]), run)
