@@ -17,7 +17,7 @@ from score_fixtures import (
     make_options,
     make_split,
 )
-from toolkit_image_scores import damage, report, sets, two_sample
+from toolkit_image_scores import copies, damage, report, sets, two_sample
 from toolkit_image_scores import scorer as scorer_module
 from toolkit_image_scores.features import network_features, pixel_features
 from toolkit_image_scores.scorer import ImageScorer
@@ -314,6 +314,13 @@ def test_a_report_says_how_many_real_images_were_trained_on(tmp_path, full, monk
     assert line in lines_of(result) and line in warnings_of(result)
     assert full[1].details["scores"]["training_reals"] == 0
     assert not any("also training images" in line for line in lines_of(full[1]))
+
+
+def test_copies_among_training_images_that_are_not_featurized_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(copies, "MAX_TRAINING_IMAGES", 50)
+    images = make_images(np.arange(200) % 4, 1)
+    result = score_fully(tmp_path, Split(images[::10].copy()), splits={"train": Split(images)})
+    assert result.details["scores"]["training_reals"] == 20
 
 
 def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path):

@@ -15,7 +15,7 @@ from toolkit import DataError, UsageError, statistics
 from . import copies, damage, neighbours, report, two_sample
 from .distances import frechet_distance, frechet_floor, frechet_interval, frechet_noise
 from .features import Features, list_kinds, open_features
-from .sets import MIN_IMAGES, ImageSet, class_histogram, even_positions, to_bytes
+from .sets import MIN_IMAGES, ImageSet, class_histogram, even_positions, hash_source, to_bytes
 
 QUICK_SEED, FULL_SEED = 0, 1  # of the samples in training, and of a full score
 MAX_DAMAGED = 4000  # real images that are damaged, to judge the measures
@@ -160,7 +160,8 @@ class ImageScorer(toolkit.Scorer):
         training, digests, count = None, set(), 0
         if train is not None:
             training = self._featurize("training", train, copies.MAX_TRAINING_IMAGES)
-            digests, count = set(training.digests), len(training)
+            count = len(training)
+            digests = set(training.digests) if count == len(train) else hash_source(train)
         num_damaged = min(count, self._options.score_samples, MAX_DAMAGED)
         near = even_positions(len(fakes), num_damaged or len(fakes))
         features, values, files = self._open(), {}, ["scores.json", "scores.txt"]

@@ -7,7 +7,7 @@ classes.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Set
 
 import numpy as np
 
@@ -85,6 +85,14 @@ def read_images(source: Any, positions: np.ndarray) -> np.ndarray:
 def hash_images(images: np.ndarray) -> List[bytes]:
     """A digest of the bytes of each image, uint8 [N, ...]: equal images have equal ones."""
     return [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in images]
+
+
+def hash_source(source: Any) -> Set[bytes]:
+    """The digests of all images of a source, as `ImageSet` takes it; see `hash_images`."""
+    digests: Set[bytes] = set()
+    for positions in np.array_split(np.arange(len(source)), -(-len(source) // CHUNK)):
+        digests.update(hash_images(read_images(source, positions)))
+    return digests
 
 
 def to_bytes(images: np.ndarray) -> np.ndarray:
