@@ -150,6 +150,15 @@ def test_arguments_reach_the_optimizer(optimizer, arguments, steps, weight):
     assert weights == [pytest.approx(weight, rel=1e-3)]
 
 
+def test_a_centered_rmsprop_takes_no_root_of_a_negative_difference():
+    # The mean falls to 1 from above: the root of 1 + r - (1 + r)^2 = -r, up to the square of r.
+    w = create_variable("w", [0.0])
+    step = tf.train.get_or_create_global_step().read_value()
+    loss = tf.reduce_sum(w * tf.where(step < 30, 2.0, 1.0))
+    weights = train(loss, 230, optimizer="rmsprop", optimizer_args={"centered": True})
+    assert math.isfinite(weights["w"][0])
+
+
 @pytest.mark.parametrize(
     "name, arguments, message",
     [
@@ -160,6 +169,8 @@ def test_arguments_reach_the_optimizer(optimizer, arguments, steps, weight):
         ("adam", {"beta1": "half"}, "'beta1' of optimizer 'adam' is 'half', but should be a numb"),
         ("adam", {"beta1": True}, "'beta1' of optimizer 'adam' is True, but should be a number"),
         ("ftrl", {"learning_rate_power": 1.0}, "Optimizer 'ftrl' refuses its arguments: "),
+        ("adam", {"epsilon": 0}, "Optimizer 'adam' divides by zero with epsilon=0."),
+        ("RMSProp", {"epsilon": -1e-3}, "Optimizer 'RMSProp' divides by zero with epsilon=-0.001."),
     ],
 )
 def test_an_argument_of_another_type_or_that_renames_variables_is_refused(name, arguments, message):

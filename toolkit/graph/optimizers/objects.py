@@ -23,6 +23,9 @@ _OTHER_NAMES = {"nesterov": "Set --optimizer momentum --optimizer-args use_neste
 _OTHER_OPTIONS = ("weight_decay", "learning_rate")  # of the core
 ADAMW = "adamw"
 ADAMW_DECAY = 0.01  # of Loshchilov and Hutter 2019, unless --weight-decay is set
+# Of centered RMSProp: the mean square less the square of the mean may be below 0 by rounding, by up
+# to a millionth of the squared gradient.
+CENTERED_EPSILON = 1e-5
 _CLASSES = "Take one of tf.train or tf.keras.optimizers (from toolkit import tf)."
 _CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")  # arguments of Keras optimizers
 
@@ -69,6 +72,13 @@ def make_optimizer(name: str, rate, arguments: Mapping[str, Any]) -> tf.train.Op
         values[each] = _typed_argument(name, parameters[each], value)
     if short_name == "momentum":
         values.setdefault("momentum", 0.9)
+    if values.get("centered"):
+        values.setdefault("epsilon", CENTERED_EPSILON)
+    if not values.get("epsilon", 1) > 0:
+        raise UsageError(
+            f"Optimizer '{name}' divides by zero with epsilon={values['epsilon']:g}.",
+            hint="Set a positive epsilon.",
+        )
     if "global_step" in parameters:
         values["global_step"] = tf.train.get_or_create_global_step()
     try:
