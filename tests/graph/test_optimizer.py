@@ -151,7 +151,8 @@ def test_arguments_reach_the_optimizer(optimizer, arguments, steps, weight):
 
 
 def test_a_centered_rmsprop_takes_no_root_of_a_negative_difference():
-    # The mean falls to 1 from above: the root of 1 + r - (1 + r)^2 = -r, up to the square of r.
+    # The mean and the mean square fall to 1 from above, up to a rounding r each: 1 + r - (1 + r)^2
+    # is less than 0.
     w = create_variable("w", [0.0])
     step = tf.train.get_or_create_global_step().read_value()
     loss = tf.reduce_sum(w * tf.where(step < 30, 2.0, 1.0))
