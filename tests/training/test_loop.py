@@ -63,6 +63,13 @@ def test_whether_skipped_steps_end_a_run_depends_on_neither_log_nor_resume(data)
     assert all(r["step"] % 9 == 0 for r in events)
 
 
+def test_a_run_that_ended_since_every_step_was_skipped_continues_where_its_steps_are_finite(data):
+    options = {"data": data, "steps": 310, "on_nonfinite": "skip", "evaluate": "no"}
+    with pytest.raises(DivergedError, match="up to step 200 were non-finite"):
+        testing.train(Infinite(200), "run", **options)
+    assert testing.train(Infinite(200), "run", **options)["steps"] == 310
+
+
 # ------------------------------------------------------------------------------- what a run writes
 
 

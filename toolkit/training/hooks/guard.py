@@ -64,13 +64,16 @@ class Guard(SessionHook):
                 self._last_counts[name] = int(value)
             self._last_step = step
         # Where all steps of a window or of the run were skipped, the run ends.
+        ends_window, lost = step % WINDOW == 0, None
         for name, count in (values or {}).items():
             skipped = int(count) - self._window_counts[name]
             is_run_lost = count >= step > 1 and self.loop.is_last(step)
-            if is_run_lost or (step % WINDOW == 0 and skipped >= WINDOW):
-                raise DivergedError(
-                    f"All of the last {skipped} steps up to step {step} were non-finite.",
-                    hint="Try a lower --learning-rate, or --clip global-norm.",
-                )
-            if step % WINDOW == 0:
+            if is_run_lost or (ends_window and skipped >= WINDOW):
+                lost = skipped
+            if ends_window:  # before the error, too: a resume begins with the next window
                 self._window_counts[name] = int(count)
+        if lost is not None:
+            raise DivergedError(
+                f"All of the last {lost} steps up to step {step} were non-finite.",
+                hint="Try a lower --learning-rate, or --clip global-norm.",
+            )
