@@ -7,7 +7,7 @@ import glob
 import os
 
 import pytest
-from hook_fixtures import CallAt, Death, die
+from hook_fixtures import CallAt, Death, die, with_hooks
 from linear_fixtures import Linear, write_bars
 
 from toolkit import Every, SessionHook, hookimpl, testing, tf
@@ -210,3 +210,17 @@ def test_a_death_between_training_and_test_leaves_the_test_to_the_resume(data):
     assert RunFolder("run").state()["status"] == "trained"
     assert train(Noisy, "run")["test"]["examples"] == 13
     assert RunFolder("run").state()["status"] == "finished"
+
+
+def test_a_resume_only_tests_a_run_that_a_hook_had_ended_unless_its_length_changes(data):
+    hook = CallAt([5], lambda step: hook.loop.request_stop("enough"))
+    trainer = testing.open_trainer(with_hooks(hook), "run", data=data, steps=20)
+    trainer.train()  # without a test
+    trainer.close()
+    before = testing.fingerprint("run")
+    trainer = testing.open_trainer(Linear, "run", data=data, steps=20)
+    result = trainer.train()
+    trainer.close()
+    assert (result.step, result.reason, result.is_done) == (5, "enough", True)
+    assert testing.fingerprint("run") == before
+    assert testing.train(Linear, "run", data=data, steps=8)["steps"] == 8

@@ -331,6 +331,8 @@ class Loop:
             session, self._graph, self.reader, self
         ) or StepRunner(session, self._graph, in_memory, steps_per_call, peers=self._peers)
         self._hooks.tell("on_restore", session, step)
+        if self._trainer.end is not None:
+            self.request_stop(self._trainer.end)
 
     # ----------------------------------------------------------------------------------- stopping
 

@@ -17,7 +17,7 @@ from ..graph.replica import Replica
 from ..graph.run import step_builder_of
 from ..inference.evaluator import Evaluator
 from ..storage.commit_log import Checkpoint
-from ..storage.entries import FINISHED, WEIGHTS
+from ..storage.entries import FINISHED, TRAINED, WEIGHTS
 from .devices import open_devices
 from .hooks.base import Every, SessionHook
 from .hooks.guard import Guard
@@ -103,6 +103,10 @@ class Trainer:
                 error.message = f"Option '{error.option}' ({origin}): {error.message}"
             raise
         self.total_steps = self.plan.total_steps
+        # Why training ended, where only the test is left: then no step is made.
+        self.end: Optional[str] = None
+        if self.start is not None and self._is_end(self.start, state, TRAINED):
+            self.end = state["reason"]
         self.log = RunLog(self, console)
 
     def _build_plan(self, was_compiled: Optional[bool]) -> TrainingPlan:
@@ -157,15 +161,25 @@ class Trainer:
         """Whether the run is finished, and its newest checkpoint at the target; or, if it stopped
         before the same target with the same patience, at its last step.
         """
-        state = None if self.start is None else self._folder.state()
-        if self.start is None or state is None or state["status"] != FINISHED:
+        if self.start is None:
             return False
+        state = self._folder.state()
+        is_at_target = state["status"] == FINISHED and self.start.step >= self.total_steps
+        return is_at_target or self._is_end(self.start, state, FINISHED)
+
+    def _is_end(self, start: Checkpoint, state: Dict[str, Any], status: str) -> bool:
+        """Whether training ended at a checkpoint, by a state of this status, and has the same
+        target and patience as then.
+        """
         sessions = self._folder.commits.sessions()
         options = sessions[-1].get("options") if sessions else None
         patience = options.get("early_stopping") if isinstance(options, dict) else None
-        has_target = self._steps_before == self.total_steps
-        has_target &= patience in (None, self.job.options.early_stopping)
-        return self.start.step >= (state["step"] if has_target else self.total_steps)
+        return (
+            state["status"] == status
+            and start.step >= state["step"]
+            and self._steps_before == self.total_steps
+            and patience in (None, self.job.options.early_stopping)
+        )
 
     # ----------------------------------------------------------------------------------- training
 
