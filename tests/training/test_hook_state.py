@@ -83,6 +83,15 @@ def test_values_that_a_file_cannot_restore_are_refused_before_anything_is_writte
     assert os.listdir(os.path.dirname(path)) == []
 
 
+@pytest.mark.parametrize(
+    "state, fault", [({3: 5}, "the key 3"), ({None: 5}, "the key None"), ([1], "a list")]
+)
+def test_a_state_without_names_is_refused_before_anything_is_written(path, state, fault):
+    with pytest.raises(ToolkitError, match=f"Session hook 'h' returned {fault} from 'state'"):
+        hook_state.save(path, {"h": state})
+    assert os.listdir(os.path.dirname(path)) == []
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\3\4", b"nonsense", b"\x93NUMPY\1\0"])
 def test_a_damaged_file_is_an_error(path, content):
     with open(path + hook_state.ENDING, "wb") as file:

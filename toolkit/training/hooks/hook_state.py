@@ -24,6 +24,7 @@ def save(path: str, states: States) -> None:
     arrays: Dict[str, Any] = {}
     index: Dict[str, Any] = {hook: {} for hook in states}
     for hook, state in states.items():
+        _check_names(hook, state)
         for name, value in state.items():
             try:
                 if isinstance(value, np.ndarray):
@@ -41,6 +42,18 @@ def save(path: str, states: States) -> None:
     arrays[_INDEX] = np.frombuffer(json.dumps(index).encode("utf-8"), np.uint8)
     with atomic_write(path + ENDING) as file:  # the commit syncs it, as all files of its step
         np.savez(file, **arrays)
+
+
+def _check_names(hook: str, state: Any) -> None:
+    """Raise ToolkitError if what a hook returned as its state is no dict whose keys are names."""
+    fault = f"a {type(state).__name__}"
+    if isinstance(state, dict):
+        fault = next((f"the key {key!r}" for key in state if not isinstance(key, str)), "")
+    if fault:
+        raise ToolkitError(
+            f"Session hook '{hook}' returned {fault} from 'state'.",
+            hint="It returns a dict whose keys are names.",
+        )
 
 
 def _to_json(value: Any) -> Any:
