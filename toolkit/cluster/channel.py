@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import math
 import os
 import signal
@@ -213,9 +214,10 @@ class Channel:
 
     def command(self, message: Dict[str, Any], payload: bytes = b"") -> None:
         """Send a command, JSON and bytes of any number, from the chief to every follower. It does
-        not wait until they read it.
+        not wait until they read it. Raises TypeError where the command is not JSON.
         """
         self._raise_end()
+        json.dumps(message)  # here: nobody would learn of an error in the loop
         asyncio.run_coroutine_threadsafe(self._command(message, payload), self._loop)
 
     async def _command(self, message: Dict[str, Any], payload: bytes) -> None:

@@ -183,7 +183,7 @@ class Loop:
                 self._due_secs += time.monotonic() - bare
 
     def _run_bare_steps(self) -> None:
-        until = min(self._hooks.next_due_step(self.step), self._until) - 1
+        until = int(min(self._hooks.next_due_step(self.step), self._until)) - 1
         self._deadline = self._hooks.deadline()
         while self.step < until and not self._is_due_early():
             try:
