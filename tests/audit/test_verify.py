@@ -8,18 +8,21 @@ import os
 import process_fixtures
 import pytest
 from file_fixtures import edit, sha256s
-from linear_fixtures import write_bars
+from generator_fixtures import SCORED_GENERATOR
+from linear_fixtures import LINEAR, write_bars
 from run_fixtures import (
     UNCHANGED,
     UNSEEDED,
     cut_log,
     damage,
     forget,
+    records,
     rewrite_last_commit,
     write_plugin,
 )
 
-from toolkit.audit.replay import compare_runs, find_segment
+from toolkit.audit.chaos import kill_copies
+from toolkit.audit.replay import compare_runs, find_segment, replay_segment
 from toolkit.errors import CheckFailed, DivergedError, InterruptedRun, RetryError, UsageError
 from toolkit.storage.run_folder import RunFolder
 
@@ -210,6 +213,55 @@ def test_an_error_in_a_replay_is_reported_as_one_of_the_replay(
     assert "toolkit resume" not in result.err
 
 
+def test_a_full_disk_in_a_replay_is_a_fault_of_the_machine(cli, trained, monkeypatch):
+    def fail(source, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfile", fail)
+    result = cli("verify", trained / "run", "--replay", ":")
+    assert result.code == 138 and "cannot be written: No space left on device." in result.err
+    assert "the run is unchanged" in result.err and "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("code", [138, 1])
+def test_a_process_that_fails_by_the_machine_does_not_make_a_run_irreproducible(
+    trained, here, monkeypatch, code
+):
+    monkeypatch.setattr("toolkit.audit.replay.train", lambda *arguments: code)
+    monkeypatch.setattr("toolkit.audit.replay.count_processes", lambda session: 2)
+    monkeypatch.setattr("toolkit.audit.chaos.train", lambda *arguments: code)
+    folder = RunFolder(str(trained / "run"))
+    kind = {138: RetryError, 1: CheckFailed}[code]
+    with pytest.raises(kind, match=f"a process ended with exit code {code}"):
+        replay_segment(folder, find_segment(folder, None, None), "replay")
+    os.mkdir("chaos")
+    with pytest.raises(kind):
+        kill_copies(folder, find_segment(folder, 0, None), "chaos", 1, print)
+
+
+def test_a_replay_has_the_best_checkpoint_of_before_so_that_a_value_within_the_noise_is_one(
+    cli, here
+):
+    argv = ["--plugin", SCORED_GENERATOR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    argv += ["--best-metric", "max:brightness", "--checkpoint-steps", 2]
+    assert cli("run", *argv, "--steps", 6).code == 0
+    last = RunFolder("run").metrics.read()[-1]
+    assert last["step"] == 6 and last["within_noise"]
+    result = cli("verify", "run", "--replay", ":")
+    assert result.code == 0, result.err
+
+
+def test_a_replay_of_a_run_with_a_time_limit_has_its_records(cli, here):
+    # By default 2000 steps of 200 examples are recorded each 200, and each 100 with a limit.
+    data = write_bars("bars.npz", train=200)
+    argv = ["--plugin", LINEAR, "--data", data, "--run-dir", "run", "--no-evaluate"]
+    argv += ["--steps", 2000, "--batch-size", 1, "--max-secs", 10**6]
+    assert cli("run", *argv, "--checkpoint-steps", 200, "--pause-at", 200).code == 0
+    assert [record["step"] for record in records("run")] == [100, 200]
+    result = cli("verify", "run", "--replay", ":")
+    assert result.code == 0, result.err
+
+
 # --------------------------------------------------------------------------------- several sessions
 
 
@@ -227,6 +279,22 @@ def test_a_segment_of_equal_sessions_trains_again_and_one_across_a_changed_optio
         assert result.code == 2
         assert "changes at step 4: learning_rate was 0.02, then 0.05." in result.err
     assert "--chaos trains the whole run again" in result.err
+
+
+@pytest.mark.parametrize(
+    "change, clause",
+    [
+        (["--log-steps", 2], "log_steps was not set, then 2"),
+        (["--checkpoint-steps", 3], "checkpoint_steps was 2, then 3"),
+    ],
+)
+def test_a_segment_across_a_change_of_the_steps_of_records_is_refused(
+    cli, enter, change, clause
+):
+    enter("--pause-at", 4)
+    assert cli("resume", "run", *change).code == 0
+    result = cli("verify", "run", "--replay", "2:6")
+    assert result.code == 2 and f"changes at step 4: {clause}." in result.err
 
 
 def test_what_was_trained_twice_is_replayed_as_the_second_time_and_a_discarded_step_never(

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from ..cluster.chaos import Chaos
 from ..display.waits import waiting
-from ..errors import CheckFailed, UsageError
+from ..errors import CheckFailed, RetryError, UsageError
 from ..files import write_json
 from ..plugins import require_trust
 from ..storage.run_folder import RunFolder
@@ -39,7 +39,8 @@ def kill_copies(
     The copies, in the folder `path`, train a segment from the beginning. `log` is called with a
     message for each kill; the seed is that of the moments, which also depend on the machine. Raises
     CheckFailed if a copy differs or cannot resume, UsageError if the run needs code that is not
-    trusted, InterruptedRun if this process got a signal to end, as does then the copy's.
+    trusted, RetryError if a process fails by the machine before a kill, InterruptedRun if this
+    process got a signal to end, as does then the copy's.
     """
     from ..config import move
 
@@ -71,6 +72,8 @@ def kill_copies(
             code = train(words, copy.path, count, last_words, chaos)
             if code == UsageError.exit_code and not moments:  # such as code that is not trusted
                 raise UsageError(f"A copy of the run cannot be trained: {last_words}")
+            if code == RetryError.exit_code and not moments:  # a fault of the machine, by itself
+                raise RetryError(f"A copy of the run was not trained to the end: {last_words}")
             if code:
                 raise CheckFailed(
                     f"After {len(moments)} kills a process ended with exit code {code}: "

@@ -39,6 +39,7 @@ REPRODUCIBILITY_HINT = (
 )
 # Options that a replay sets itself, or that are compared by hashes.
 _OTHERWISE_COMPARED = ("with", "init_from", "max_secs", "xla", "intra_op_threads")
+_NO_LIMIT_SECS = 1e9
 
 
 class Segment(NamedTuple):
@@ -104,6 +105,7 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
             for name, old, new in find_changed_options(before, after, *_OTHERWISE_COMPARED)
             if name not in without_effect and name in real
         ]
+        changes += _find_other_records(before, after)
         if changes:
             raise UsageError(
                 f"The run was resumed with changes at step {after['from']}: {'; '.join(changes)}.",
@@ -112,15 +114,31 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
     return segment
 
 
+def _find_other_records(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
+    """The options by which a session records or evaluates other steps than the one before, though
+    the tensors do not depend on them; a clause each.
+    """
+    former, options = (session.get("options") or {} for session in (before, after))
+    names = ["log_steps"]
+    if options.get("evaluate") and options.get("evaluate_steps") is None:
+        names.append("checkpoint_steps")
+    return [
+        f"{name} was {former[name] or 'not set'}, then {options[name] or 'not set'}"
+        for name in names
+        if name in former and name in options and former[name] != options[name]
+    ]
+
+
 def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
     """The plugins and options of a session, to train the same steps again: with the same threads
-    and compilation, and without a time limit.
+    and compilation, and without a time limit, but with the records of a run that has one.
     """
     values = session.get("options") or folder.read_config()
     config = configuration.parse_values(folder.path, values)
     config.values["xla"] = "on" if session.get("compiled") else "off"
     config.values["intra_op_threads"] = (session.get("machine") or {}).get(THREADS, 0)
-    config.values["max_secs"] = None
+    if config.values.get("max_secs") is not None:
+        config.values["max_secs"] = _NO_LIMIT_SECS
     return config
 
 
@@ -134,8 +152,8 @@ def session_place(folder: RunFolder) -> str:
 
 def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
     """Train a segment again in a new folder, and compare the results. Returns what is equal, in
-    words; raises CheckFailed with the first difference, and UsageError if this TensorFlow, machine
-    or plugin is not the one that trained the run.
+    words; raises CheckFailed with the first difference, UsageError if this TensorFlow, machine or
+    plugin is not the one that trained the run, and RetryError for a fault of the machine.
     """
     config = session_config(folder, segment.session)
     recorded = segment.session.get("plugins") or {}
@@ -147,12 +165,18 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
             change = f"plugin '{name}' has changed ({', '.join(files[:3])})"
             _refuse_differences(segment, [change] if files else [])
     check_initial_weights(folder, segment)
-    with waiting(f"Training again to step {segment.end.step}", segment.end.step):
-        target = _copy_start(folder, segment, path)
-        if driver_of(folder.path):
-            _train_in_processes(target, segment, segment.session["options"], 1)
-        else:
-            _train_copy(folder, segment, target, config)
+    try:
+        with waiting(f"Training again to step {segment.end.step}", segment.end.step):
+            target = _copy_start(folder, segment, path)
+            if driver_of(folder.path):
+                _train_in_processes(target, segment, segment.session["options"], 1)
+            else:
+                _train_copy(folder, segment, target, config)
+    except (InterruptedRun, RetryError) as error:  # nobody can resume the replay
+        if isinstance(error, InterruptedRun):
+            error.message = "The replay was interrupted."
+        error.hint = "The replay trains a copy in the temporary folder; the run is unchanged."
+        raise
     return compare_runs(folder, target, segment.end)
 
 
@@ -179,11 +203,6 @@ def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: 
         raise CheckFailed(
             f"The replay did not reach step {step}: {error.message}", hint=REPRODUCIBILITY_HINT
         ) from error
-    except (InterruptedRun, RetryError) as error:  # nobody can resume the replay
-        if isinstance(error, InterruptedRun):
-            error.message = "The replay was interrupted."
-        error.hint = "The replay trains a copy in the temporary folder; the run is unchanged."
-        raise
     finally:
         trainer.close()
 
@@ -207,11 +226,13 @@ def _train_in_processes(
         changes = find_session_changes(segment.session, sessions[-1])
         _refuse_differences(segment, changes)
     if code:
-        raise CheckFailed(
+        message = (
             f"The replay did not reach step {step}: a process ended with exit code {code}: "
-            f"{last_words}",
-            hint=REPRODUCIBILITY_HINT,
+            f"{last_words}"
         )
+        if code == RetryError.exit_code:  # a fault of the machine says nothing of the run
+            raise RetryError(message)
+        raise CheckFailed(message, hint=REPRODUCIBILITY_HINT)
 
 
 def _refuse_differences(segment: Segment, differences: Iterable[str]) -> None:
@@ -250,17 +271,22 @@ def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
     if segment.start is None:
         return target
     target.create(folder.read_config())
-    for name in segment.start.files:
-        file = os.path.join("checkpoints", name)
-        shutil.copyfile(folder.file(file), target.file(file))
-    for line in folder.metrics.lines(segment.start.metrics.bytes):
-        target.metrics.append_line(line)
-    if has_state(segment.start):
-        copy_journal(folder, target, segment.start)
+    with target.writing():
+        for name in segment.start.files:
+            file = os.path.join("checkpoints", name)
+            shutil.copyfile(folder.file(file), target.file(file))
+        for line in folder.metrics.lines(segment.start.metrics.bytes):
+            target.metrics.append_line(line)
+        if has_state(segment.start):
+            copy_journal(folder, target, segment.start)
     number = folder.commits.current_commits()[segment.end.step].number
     state = fold(folder.commits.entries()[:number])  # later sessions may have had other data
     target.record("run", **{name: state[name] for name in ("created", "plugins", "data")})
     target.record("session", **{"from": 0, "kept": [], "compiled": state["xla"]})
+    # What the evaluations before had found, with which those of the copy are compared.
+    before = folder.commits.state_at(segment.start.step)
+    found = {name: before.get(name) for name in ("best", "evaluations_since_best", "validation")}
+    target.record("evaluated", step=segment.start.step, **found)
     target.checkpoints.add_commit(segment.start, [segment.start.step])
     return target
 
