@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 import numpy as np
 
-from ..compat import tf
+from ..compat import summarize_tf_error, tf
 from ..display.console import Console
 from ..errors import ToolkitError, UsageError
 from ..files import atomic_write, plain_path
@@ -271,7 +271,10 @@ class DrivenRun:
         folder = self._folder
         prefix = folder.checkpoints.prefix(step)
         with folder.writing(), plain_path(prefix) as plain:
-            self.write_tensors(plain, tensors)
+            try:
+                self.write_tensors(plain, tensors)
+            except tf.errors.OpError as error:
+                raise folder.write_error(summarize_tf_error(str(error))) from error
             journals.write_state(prefix, self.journal.make_durable(), values)
         folder.checkpoints.commit(step, time.time(), fingerprint(prefix), self._keep)
         self.step = step
