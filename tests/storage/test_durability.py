@@ -1,11 +1,14 @@
 """What a kill of the machine must not take is on the disk before the next thing happens."""
 
+import io
 import os
 
 import pytest
 from folder_fixtures import ENDINGS, begin, commit
 
+from toolkit.display.console import Console
 from toolkit.files import TEMPORARY_PREFIX, atomic_write, write_json
+from toolkit.training.session_record import SessionRecord, TrainResult
 
 
 @pytest.fixture
@@ -58,4 +61,14 @@ def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(
         ("rename", "manifest.json"),
         *(("remove", f"model.ckpt-2.{ending}") for ending in ENDINGS),
     ]
+    run.unlock()
+
+
+def test_a_seal_is_written_when_the_metrics_that_it_hashes_are_on_the_disk(tmp_path, disk):
+    run = begin(tmp_path / "run")
+    commit(run, 2)
+    run.metrics.append({"step": 2, "kind": "eval"})
+    disk.clear()
+    SessionRecord(run, "p", Console(io.StringIO())).finish(TrainResult(2, 1.0, "reached", True))
+    assert disk == [("sync", "metrics.jsonl"), ("sync", "commits.jsonl"), ("rename", "manifest.json")]
     run.unlock()

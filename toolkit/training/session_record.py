@@ -89,6 +89,8 @@ class SessionRecord:
         }
         relative = dict(summary, run=".")
         if result.is_done:  # written last: a resume repeats what a kill prevents
+            with folder.writing():  # the seal has the hash of what is on the disk
+                folder.metrics.make_durable()
             folder.record(
                 "seal",
                 status=FINISHED,
