@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 
+import numpy as np
 import pytest
 from hook_fixtures import CallAt, with_hooks
 from linear_fixtures import Linear, write_bars
@@ -15,6 +16,7 @@ import toolkit
 from toolkit import testing, tf
 from toolkit.errors import CheckpointError, RetryError
 from toolkit.storage.run_folder import RunFolder
+from toolkit.training.driven import DrivenRun
 
 OPTIONS = {"steps": 12, "log_steps": 2, "checkpoint_steps": 4, "evaluate": "no"}
 OPTIONS["steps_per_call"] = 1
@@ -54,6 +56,22 @@ def test_a_full_disk_loses_nothing_that_was_committed(data, whole, full_disk, si
     assert RunFolder("run").checkpoints.newest().step == 4
     testing.train(Linear, "run")
     assert final_state_of("run") == whole
+
+
+def test_a_full_disk_at_the_trace_of_a_step_is_a_fault_of_the_machine(data, full_disk):
+    options = dict(OPTIONS, log_steps=100, profile_steps="7")
+    with pytest.raises(RetryError, match="run cannot be written: File too large"):
+        plugin = with_hooks(CallAt([6], lambda step: full_disk(10)))
+        testing.train(plugin, "run", data=data, **options)
+
+
+def test_a_full_disk_at_a_commit_of_a_driver_is_a_fault_of_the_machine(here, full_disk):
+    with DrivenRun.begin("adopt", {}, "run") as run:
+        run.begin_session({}, [])
+        full_disk(10)
+        with pytest.raises(RetryError, match="run cannot be written: ") as raised:
+            run.commit(1, {"w": np.zeros(1000)}, {})
+    assert raised.value.exit_code == 138
 
 
 def test_a_run_whose_folder_is_moved_or_removed_ends_and_continues_at_its_new_place(data, whole):

@@ -259,7 +259,7 @@ class Trainer:
         ]
         others: List[SessionHook] = [summaries]
         if options.profile_steps:
-            others.append(Profile(folder.file("profile"), options.profile_steps))
+            others.append(Profile(folder, options.profile_steps))
         others.append(Checkpoints(schedule))
         if evaluates(options, run_data):
             steps = evaluation_steps(options, total, run_data)

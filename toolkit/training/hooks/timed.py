@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Iterable, Optional, Sequence
 
 from ...compat import chrome_trace, tf
 from ...errors import DivergedError
 from ...files import atomic_write
+from ...storage.run_folder import RunFolder
 from .base import NEVER, Every, SessionHook
 
 
@@ -76,11 +76,11 @@ class Stop(SessionHook):
 
 
 class Profile(SessionHook):
-    """Writes `folder/step-N.json` for each of the steps; open it in chrome://tracing."""
+    """Writes `profile/step-N.json` for each of the steps; open it in chrome://tracing."""
 
     name = "profile"
 
-    def __init__(self, folder: str, steps: Iterable[int]):
+    def __init__(self, folder: RunFolder, steps: Iterable[int]):
         self._folder = folder
         self._steps = sorted(steps)
 
@@ -99,6 +99,6 @@ class Profile(SessionHook):
 
     def after_run(self, run_context, run_values):
         if self._is_due_now:
-            path = os.path.join(self._folder, f"step-{self.loop.step}.json")
-            with atomic_write(path) as file:
+            path = self._folder.file("profile", f"step-{self.loop.step}.json")
+            with self._folder.writing(), atomic_write(path) as file:
                 file.write(chrome_trace(run_values.run_metadata.step_stats).encode("utf-8"))
