@@ -73,6 +73,23 @@ def test_a_run_that_ended_before_its_first_step_begins_again(command):
     assert read_json("r", "config.json")["plugin"] == LINEAR
 
 
+@pytest.mark.parametrize("start", [b"", b'{"kind": "run", "cre'])
+def test_a_run_that_was_killed_in_its_first_entry_begins_again_by_each_command(
+    cli, data, paused, here, start
+):
+    words = ["--plugin", LINEAR, "--data", data, "--steps", 2, "--run-dir", "r"]
+    for argv in (["resume", "r", "--steps", 2], ["run", "--resume", *words], ["run", *words]):
+        config = (here / "r" / "config.json").read_bytes()
+        shutil.rmtree("r")
+        os.mkdir("r")
+        files = {".lock": b"", "config.json": config, "commits.jsonl": start}
+        for name, content in files.items():
+            (here / "r" / name).write_bytes(content)
+        result = cli(*argv)
+        assert result.code == 0, result.err
+        assert steps_of("r") == [2]
+
+
 def test_a_run_without_a_commit_is_continued(command, paused, here):
     lines = (here / "r" / "commits.jsonl").read_text().splitlines(True)
     shutil.rmtree("r/checkpoints")

@@ -18,7 +18,7 @@ from toolkit.data.spec import DataSpec
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage import folder_lock
 from toolkit.storage.checkpoint_store import CheckpointStore
-from toolkit.storage.run_folder import RunFolder, open_run, reserve
+from toolkit.storage.run_folder import RunFolder, is_used, open_run, reserve
 
 
 def create(path, force=False, **config):
@@ -108,6 +108,26 @@ def test_a_run_that_ended_before_its_first_step_is_opened_as_a_new_one_or_replac
     folder = create(path, plugin="new")
     assert os.listdir(str(tmp_path)) == ["run"]  # nothing was renamed
     assert folder.read_config() == {"plugin": "new"}
+
+
+@pytest.mark.parametrize(
+    "content, is_cut_off",
+    [
+        (b"", True),
+        (b'{"ki', True),
+        (b'{"kind": "run", "cre', True),
+        (b'{"kind": "run"}\n', False),
+        (b'{"kind": "branch"', False),
+        (b"mine", False),
+    ],
+)
+def test_a_run_whose_first_entry_was_not_written_whole_begins_again(tmp_path, content, is_cut_off):
+    run = tmp_path / "run"
+    path = remnants_at(run, ".lock", "config.json", "checkpoints", "events")
+    (run / "commits.jsonl").write_bytes(content)
+    assert is_used(path) != is_cut_off
+    (run / ".lock").unlink()
+    assert is_used(path)
 
 
 @pytest.mark.parametrize("name", ["config.json", ".lock", "checkpoints"])

@@ -29,14 +29,14 @@ import stat
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
 from ..errors import CheckpointError, RetryError, UsageError, suggest_path
-from ..files import TEMPORARY_PREFIX, make_folders, write_json
+from ..files import TEMPORARY_PREFIX, make_folders, open_regular_file, write_json
 from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, CheckpointStore
 from .commit_log import MANIFEST
 from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .jsonl import read_json
-from .own_folders import is_run
+from .own_folders import COMMITS, is_run
 from .record_log import RecordLog
 
 EVENTS = "events"
@@ -269,4 +269,15 @@ def _is_remnant(folder: str, name: str, names: List[str]) -> bool:
         return stat.S_ISREG(status.st_mode) and status.st_size == 0
     if name == CONFIG:
         return LOCK in names
+    if name == COMMITS:
+        return LOCK in names and _is_cut_off(path)
     return name.startswith(TEMPORARY_PREFIX)
+
+
+def _is_cut_off(path: str) -> bool:
+    """Whether a commit log ends within its first entry, whose writing was killed."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return False
+    with open_regular_file(path) as file:
+        line, start = file.readline(), b'{"kind": "run"'
+    return not line.endswith(b"\n") and start.startswith(line[: len(start)])
