@@ -62,6 +62,26 @@ def test_all_processes_and_restarts_have_one_folder(cli, fake):
     assert first.startswith("run --run-dir runs/classifier/") and first.endswith("--steps 3")
 
 
+def test_a_restart_replaces_a_run_that_no_process_has_replaced_yet(cli, fake, here):
+    (here / "r").mkdir()
+    (here / "r" / "config.json").write_text("{}")
+    replace = "os.rename('r', 'r.old'); os.mkdir('r'); open('r/config.json', 'w').close(); "
+    fake({"chief": f"if start == 2: {replace}\nsys.exit(138)"})
+    result = cli("launch", "--workers", 1, "--restarts", 2, *RUN, "--run-dir", "r", "--force")
+    first, second, third = starts_of("chief")
+    assert first == second == " ".join([*RUN, "--run-dir r --force"])
+    assert third == " ".join([*RUN, "--run-dir r --resume"])
+    assert "Continue with: toolkit launch --workers 1 -- resume r" in result.err
+
+
+def test_a_launch_that_has_replaced_no_run_does_not_say_how_to_continue_it(cli, fake, here):
+    (here / "r").mkdir()
+    (here / "r" / "config.json").write_text("{}")
+    fake({"chief": "sys.exit(138)"})
+    result = cli("launch", "--workers", 1, "--restarts", 0, *RUN, "--run-dir", "r", "--force")
+    assert result.code == 138 and "Continue with" not in result.err
+
+
 def test_the_environment_may_name_the_folder(cli, fake, monkeypatch):
     monkeypatch.setenv("TOOLKIT_RUN_DIR", "mine")
     fake({})

@@ -10,9 +10,9 @@ from typing import Optional, Sequence
 import click
 
 from ..cli_options import verbose_option
-from ..cluster.layout import Command, Layout, has_flag
+from ..cluster.layout import Command, Layout, has_flag, identify_folder
 from ..errors import UsageError
-from ..storage.run_folder import new_path
+from ..storage.run_folder import is_used, new_path
 from .common import flag
 from .plugin_command import PluginCommand, list_flags, name_plugin
 from .plugin_options import FieldOption, missing_plugin_error, resolve
@@ -136,6 +136,8 @@ def _read_command(words: Sequence[str]) -> Command:
         return Command(list(words), params["run_folder"])
     run_dir = params["run_dir"] or os.environ.get("TOOLKIT_RUN_DIR")
     run_dir = run_dir or new_path("runs", selection.plugins.model.name)
-    if params["run_dir"]:
-        return Command(list(words), run_dir)
-    return Command([name, "--run-dir", run_dir, *name_plugin(arguments)], run_dir)
+    named = words
+    if not params["run_dir"]:
+        named = [name, "--run-dir", run_dir, *name_plugin(arguments)]
+    is_replaced = params["force"] and is_used(run_dir)
+    return Command(list(named), run_dir, identify_folder(run_dir) if is_replaced else None)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import socket
-from typing import Dict, Iterator, List, NamedTuple, Sequence
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .tasks import Task
 
@@ -82,24 +82,40 @@ def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[s
     }
 
 
+def identify_folder(path: str) -> Optional[Tuple[int, int]]:
+    """What a folder keeps when it is renamed, and no other one has; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 class Command(NamedTuple):
     """A command of the toolkit that trains."""
 
     words: List[str]  # the command: "run" or "resume", and its arguments
     run_dir: str  # the folder of the run
+    former: Optional[Tuple[int, int]] = None  # of the folder that --force is to rename, if any
 
     @property
     def again(self) -> List[str]:
         """The words that continue the run after a death."""
-        if self.words[0] == "resume":
+        if self.words[0] == "resume" or self._is_to_be_replaced:
             return self.words
         words = [word for word in self.words if word not in ("--force", "--resume")]
         return [*words, "--resume"]
 
     @property
     def is_started(self) -> bool:
-        """Whether there is a run in the folder."""
-        return os.path.isfile(os.path.join(self.run_dir, "config.json"))
+        """Whether there is a run in the folder that this command has begun or continues."""
+        config = os.path.join(self.run_dir, "config.json")
+        return os.path.isfile(config) and not self._is_to_be_replaced
+
+    @property
+    def _is_to_be_replaced(self) -> bool:
+        """Whether the folder is still the one that --force is to rename."""
+        return self.former is not None and identify_folder(self.run_dir) == self.former
 
 
 def has_flag(arguments: Sequence[str], flag: str) -> bool:
