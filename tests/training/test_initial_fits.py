@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
 
-from toolkit import ToolkitError, hookimpl, testing, tf
+from toolkit import DivergedError, ToolkitError, hookimpl, testing, tf
 
 
 class Centred(Linear):
@@ -77,6 +77,24 @@ def test_values_of_the_data_replace_the_weights_of_another_run(data):
     testing.train(OfItsData, "second", data=data, steps=1, init_from="first")
     assert Centred.num_fits == 2
     np.testing.assert_allclose(testing.tensors("second")["mean"], expected_mean(), rtol=1e-6)
+
+
+class Infinite(Centred):
+    """Its loss is infinite with the values of the training split, and finite with zeros."""
+
+    @hookimpl
+    def loss(self, labels, outputs, model):
+        gap = 2.0 - tf.reduce_max(model[2].read_value())
+        return Linear.loss(self, labels, outputs) + 1e-9 * tf.log(gap)
+
+    def _measure(self, split):
+        return [np.full(36, 2.0)]
+
+
+def test_the_autopsy_of_the_first_step_begins_with_these_values(data):
+    with pytest.raises(DivergedError) as raised:
+        testing.train(Infinite, "run", data=data, steps=1)
+    assert "test_initial_fits.py" in raised.value.hint  # where the logarithm is
 
 
 def test_arrays_of_other_shapes_are_refused(data, monkeypatch):

@@ -33,7 +33,7 @@ def examine(
     make_run: Callable[[Any], Run],
     checkpoint: Optional[str],
     step: int,
-    assign_weights: Optional[Callable[[tf.Session], None]] = None,
+    begin: Optional[Callable[[tf.Session, Run], None]] = None,
 ) -> Optional[Finding]:
     """Repeat the step after `step` and find its first non-finite tensor; None where the step was
     finite this time, for which `NOT_REPRODUCED` has the reasons. Nothing of the run is changed.
@@ -44,9 +44,10 @@ def examine(
         make_run: makes the `Run` of that graph from the reader.
         checkpoint: the prefix of the checkpoint of `step`, or None for the initial variables.
         step: the last good step.
-        assign_weights: assigns the weights with which the run began, in a session; or None.
+        begin: assigns what the run began with instead of the initial variables, in a session of
+            the graph of such a `Run`; or None.
     """
-    repeated = _RepeatedStep(plugins, make_reader, make_run, checkpoint, step, assign_weights)
+    repeated = _RepeatedStep(plugins, make_reader, make_run, checkpoint, step, begin)
     with contextlib.closing(repeated):
         batch_tensors, positions = flatten(*repeated.graph.batch), repeated.positions
         for guard_values in repeated.graph.step.guard_values:
@@ -69,8 +70,8 @@ class _RepeatedStep:
     and a session that runs it from the same state each time. The arguments are those of `examine`.
     """
 
-    def __init__(self, plugins, make_reader, make_run, checkpoint, step, assign_weights):
-        self.step, self._checkpoint, self._assign_weights = step, checkpoint, assign_weights
+    def __init__(self, plugins, make_reader, make_run, checkpoint, step, begin):
+        self.step, self._checkpoint, self._begin = step, checkpoint, begin
         tf_graph = tf.Graph()
         with tf_graph.as_default():
             self._reader = make_reader()
@@ -102,8 +103,8 @@ class _RepeatedStep:
         `dumped_tensors` does.
         """
         self._session.run(self._initialize)
-        if self._assign_weights is not None:
-            self._assign_weights(self._session)
+        if self._begin is not None:
+            self._begin(self._session, self.graph.run)
         if self._saver is not None:
             with plain_path(self._checkpoint) as path:
                 self._saver.restore(self._session, path)

@@ -4,7 +4,7 @@ model (--init-from), and what is computed from the training data (`Run.fit_initi
 
 from __future__ import annotations
 
-from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -137,15 +137,18 @@ def compute_initial_values(
     run: Run,
     plugins: Plugins,
     read_split: Callable[[str], Any],
-    names: Container[str],
+    weights: Optional[InitialWeights],
 ) -> None:
     """Compute and assign the values of all `run.fit_initial_values` in the session of a run that
-    begins, whose variables are initialised; `names` are those of variables that initial weights
-    gave no value. No op is added to the graph. Raises ToolkitError if a function failed, or
+    begins, whose variables are initialised, but of those that all have their values from the
+    initial weights. No op is added to the graph. Raises ToolkitError if a function failed, or
     returned arrays that do not fit the variables.
     """
     subject = "function of run.fit_initial_values"
-    for fit in step_builder_of(run).initial_fits:
+    builder = step_builder_of(run)
+    names = {variable.op.name for variable in builder.model_variables}
+    names -= set(weights.values if weights else ())
+    for fit in builder.initial_fits:
         if not (fit.is_of_data or any(variable.op.name in names for variable in fit.variables)):
             continue
         values = plugins.call_plugin_code(

@@ -34,7 +34,6 @@ from ..compat import summarize_tf_error, tf
 from ..display.console import Console
 from ..errors import CheckpointError, InterruptedRun, RetryError, ToolkitError
 from ..files import plain_path
-from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..storage.checkpoint_reader import fingerprint
 from .faults import diverged, translated_errors
@@ -312,9 +311,7 @@ class Loop:
         # At the beginning, the values that are computed from the data.
         if checkpoint is None:
             run, read_split = self._graph.run, trainer.run_data.prepare_split
-            fresh = {variable.op.name for variable in step_builder_of(run).model_variables}
-            fresh -= set(weights.values if weights else ())
-            compute_initial_values(session, run, self._job.plugins, read_split, fresh)
+            compute_initial_values(session, run, self._job.plugins, read_split, weights)
         # The hooks' memory, the other processes, and the input, at its position.
         self._hooks.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
         step = checkpoint.step if checkpoint else 0

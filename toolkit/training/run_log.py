@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 
 from .. import autopsy
+from ..compat import tf
 from ..data.examples import LENGTH
 from ..data.same_data import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, ToolkitError
 from ..graph.model_size import count_parameters, list_model_variables
-from ..graph.run import step_builder_of
+from ..graph.run import Run, step_builder_of
 from ..graph.session_config import effective_threads
 from ..options import DATA, NOT_SET, Origin
 from ..run_data import RunData
@@ -24,6 +25,7 @@ from ..storage.variables import join_names
 from . import provenance
 from .best_metric import BestMetric
 from .hooks.runner import RunHook
+from .initial_weights import compute_initial_values
 from .session_record import SessionRecord
 from .setup import training_reader, training_run
 from .step_mode import TrainingPlan
@@ -171,7 +173,7 @@ class RunLog(SessionRecord):
 
     def _examine(self, step: int) -> str:
         """Say where a divergence began, by repeating the step after the last good one."""
-        job, log, weights = self._job, self._console.log, self._trainer.initial_weights
+        job, log = self._job, self._console.log
         try:
             start = self._folder.checkpoints.newest()
             if (start.step if start else 0) != step:
@@ -182,7 +184,7 @@ class RunLog(SessionRecord):
                 lambda reader: training_run(job.options, self._run_data, self._folder.path, reader),
                 start.path if start else None,
                 step,
-                weights.assign if weights and not start else None,
+                None if start else self._begin_again,
             )
             if finding is not None:
                 autopsy.write(finding, self._folder.make_subfolder("reports", f"autopsy-{step}"))
@@ -195,6 +197,13 @@ class RunLog(SessionRecord):
             return ""
         log(f"autopsy  The batch is in {self._folder}/reports/autopsy-{step}")
         return finding.way_out(skips=job.options.on_nonfinite == "skip")
+
+    def _begin_again(self, session: tf.Session, run: Run) -> None:
+        """Give a session of the graph of another `Run` the values with which the run began."""
+        weights, read_split = self._trainer.initial_weights, self._run_data.prepare_split
+        if weights is not None:
+            weights.assign(session)
+        compute_initial_values(session, run, self._job.plugins, read_split, weights)
 
 
 def _describe_examples(spec) -> str:
