@@ -282,6 +282,17 @@ def test_other_files_and_folders_are_refused_each_in_a_sentence(here):
         assert "\n" not in error.message
 
 
+@pytest.mark.parametrize("name", ["", "w"])
+def test_a_folder_that_cannot_be_listed_is_refused(here, monkeypatch, name):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("os.listdir", refuse)
+    error = open_error(here / name)
+    assert isinstance(error, UsageError)
+    assert error.message.endswith(" cannot be read: Permission denied.")
+
+
 def test_a_checkpoint_of_keras_has_the_names_of_the_variables_in_the_model(here):
     with tf.Graph().as_default(), tf.Session() as session:
         layers = [tf.keras.layers.Dense(3), tf.keras.layers.Dense(2, name="head")]

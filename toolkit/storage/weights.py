@@ -94,8 +94,8 @@ def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSou
     files, one of them, or a folder with the file `checkpoint`), or of a SavedModel.
 
     `step` is of a run; "" for its best checkpoint, or else the last one. `warn` gets a message for
-    each damaged one that is skipped. Raises UsageError if there is no such checkpoint,
-    CheckpointError if it cannot be read.
+    each damaged one that is skipped. Raises UsageError if there is no such checkpoint, or its
+    folder cannot be read; CheckpointError if it cannot be read itself.
     """
     if is_run(path):
         folder = open_run(path)
@@ -113,7 +113,10 @@ def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSou
             f"{path}: the STEP of RUN@STEP is a number, and '{word}' is none.",
             hint=f"{run} without a step means its best checkpoint, or else its last one.",
         )
-    prefix = _find_prefix(path)
+    try:
+        prefix = _find_prefix(path)
+    except OSError as error:  # such as a folder that may be entered, but not listed
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", path=path) from None
     if step:
         raise UsageError(f"{path}@{step} names a step of a run, and {path} is no run.", hint=FORMS)
     return _read_source(path, prefix, "")
