@@ -224,3 +224,22 @@ def test_a_resume_only_tests_a_run_that_a_hook_had_ended_unless_its_length_chang
     assert (result.step, result.reason, result.is_done) == (5, "enough", True)
     assert testing.fingerprint("run") == before
     assert testing.train(Linear, "run", data=data, steps=8)["steps"] == 8
+
+
+class Partitioned(Linear):
+    """Linear, whose weights are a variable of two parts."""
+
+    @hookimpl
+    def build(self, run):
+        start, halves = run.initializer("glorot_uniform", "w"), tf.fixed_size_partitioner(2)
+        w = tf.get_variable("w", [36, 3], initializer=start, partitioner=halves)
+        return w, tf.get_variable("b", [3], initializer=tf.zeros_initializer())
+
+
+def test_a_partitioned_variable_is_evaluated_and_resumed_as_a_whole_one(data):
+    options = {"data": data, "steps": 4, "checkpoint_steps": 2}
+    testing.train(Partitioned, "whole", **options)
+    testing.train(Partitioned, "run", pause_at=2, **options)
+    assert testing.train(Partitioned, "run", **options)["test"]["examples"] == 13
+    assert testing.tensors("run")["w"].shape == (36, 3)
+    assert testing.fingerprint("run") == testing.fingerprint("whole")

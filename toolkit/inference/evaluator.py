@@ -36,7 +36,7 @@ from ..options import CoreOptions
 from ..plugins import Plugins
 from ..statistics.intervals import mean
 from ..storage.checkpoint_reader import has_files
-from ..storage.variables import find_misfit, read_variable_specs, variable_specs
+from ..storage.variables import find_misfit, read_variable_specs, stored_specs
 from .example_values import Intervals, compute_intervals
 from .model_features import ModelFeatures
 from .sample_options import sample_options_class
@@ -141,7 +141,7 @@ class Evaluator:
         does not fit the graph, RetryError if a process that trains its run deleted it meanwhile.
         """
         with self.graph.tf_graph.as_default():
-            variables = variable_specs(tf.global_variables())
+            variables = stored_specs(tf.global_variables())
         try:
             misfit = find_misfit(read_variable_specs(path), variables, partial=True)
             if misfit:

@@ -1,6 +1,6 @@
 """The variables of a checkpoint and of a graph, and which of them belong together.
 
-    in_checkpoint, in_graph = read_variable_specs(path), variable_specs(tf.global_variables())
+    in_checkpoint, in_graph = read_variable_specs(path), stored_specs(tf.global_variables())
     find_misfit(in_checkpoint, in_graph)                    why a resume cannot restore it
     pair(in_checkpoint, in_graph, parse_map(["dense/=linear/"]))      which gets the value of which
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from ..compat import tf
 from ..errors import UsageError, suggest
@@ -54,8 +54,19 @@ def read_variable_specs(path: str) -> Specs:
 
 
 def variable_specs(variables: Iterable[tf.Variable]) -> Specs:
-    """The specs of variables in a graph, by the names under which a Saver stores them."""
+    """The specs of variables in a graph by their names; of a partitioned one, those of its parts."""
     return {v.op.name: VariableSpec(v.shape.as_list(), v.dtype.base_dtype.name) for v in variables}
+
+
+def stored_specs(variables: Sequence[tf.Variable]) -> Specs:
+    """The specs of variables in a graph as a Saver stores them: a partitioned one as a whole."""
+    specs = variable_specs(variables)
+    for variable in variables:
+        part = getattr(variable, "_save_slice_info", None)
+        if part is not None:
+            spec = specs.pop(variable.op.name)
+            specs[part.full_name] = spec._replace(shape=list(part.full_shape))
+    return specs
 
 
 def find_misfit(in_checkpoint: Specs, in_graph: Specs, partial: bool = False) -> str:

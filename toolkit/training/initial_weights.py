@@ -21,6 +21,7 @@ from ..storage.variables import (
     find_renamed_scope,
     parse_map,
     read_variable_specs,
+    stored_specs,
     variable_specs,
 )
 from ..storage.weights import WeightSource, open_weights, plan_weights, read_weights
@@ -109,7 +110,7 @@ def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
     CheckpointError if the model is another one.
     """
     in_checkpoint = read_variable_specs(checkpoint.path)
-    in_graph = variable_specs(tf.global_variables())
+    in_graph = stored_specs(tf.global_variables())
     misfit = find_misfit(in_checkpoint, in_graph)
     if misfit:
         renamed = find_renamed_scope(in_checkpoint, in_graph)
