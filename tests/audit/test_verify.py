@@ -288,9 +288,7 @@ def test_a_segment_of_equal_sessions_trains_again_and_one_across_a_changed_optio
         (["--checkpoint-steps", 3], "checkpoint_steps was 2, then 3"),
     ],
 )
-def test_a_segment_across_a_change_of_the_steps_of_records_is_refused(
-    cli, enter, change, clause
-):
+def test_a_segment_across_a_change_of_the_steps_of_records_is_refused(cli, enter, change, clause):
     enter("--pause-at", 4)
     assert cli("resume", "run", *change).code == 0
     result = cli("verify", "run", "--replay", "2:6")

@@ -54,7 +54,7 @@ def read_variable_specs(path: str) -> Specs:
 
 
 def variable_specs(variables: Iterable[tf.Variable]) -> Specs:
-    """The specs of variables in a graph by their names; of a partitioned one, those of its parts."""
+    """The specs of variables in a graph by their names; of a partitioned one, of each part."""
     return {v.op.name: VariableSpec(v.shape.as_list(), v.dtype.base_dtype.name) for v in variables}
 
 
