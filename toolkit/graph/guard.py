@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from ..compat import tf
 from ..errors import ToolkitError
 from .ops import own_handle
+from .optimizers.parts import optimizer_scope
 from .updates import Update, apply_update, copy_state_updates, create_counter, update_variables
 
 NOT_FINITE = "not finite: loss, gradient norm"
@@ -73,7 +74,8 @@ def guard_by_condition(
     refuse = make_refusal(guard_values(updates), options, earlier)
 
     def apply_all():
-        states = copy_state_updates([op for u in updates for op in u.state_updates])
+        with tf.name_scope(optimizer_scope(updates[0].name)):
+            states = copy_state_updates([op for u in updates for op in u.state_updates])
         return tf.group(*[apply_update(u, options, states) for u in updates], *states)
 
     # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
