@@ -189,6 +189,22 @@ except tf.errors.OutOfRangeError:
     pass
 sess.run(init)
 """,
+    # The header of scripts that ran on both TensorFlows, after which variables stay resources: those
+    # that are clipped beside their update keep it.
+    "header": """
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+tf.disable_resource_variables()
+
+w = tf.Variable(0.5)
+train = tf.train.GradientDescentOptimizer(0.1).minimize(w * tf.random_uniform([], 0.5, 1.0))
+clip = w.assign(tf.clip_by_value(w, -0.3, 0.3))
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    for i in range(12):
+        sess.run([train, clip])
+    assert abs(sess.run(w) + 0.3) < 1e-6, "the updates were lost"
+""",
     # Dropout in a loop over steps, noise in loops within loops, another one at each turn; negative
     # samples of an op that remembers how much it drew, in train calls and between, one of which
     # trains by scatters alone.

@@ -176,6 +176,9 @@ class Sessions:
                 raise self.refuse(what)
 
             patches.wrap(owner, name, refuse)
+        # The toolkit has switched to version 1, with resource variables: the first would end these.
+        for name in ("disable_v2_behavior", "disable_resource_variables"):
+            patches.wrap(tf, name, lambda *_, **__: None)
         for module in (tensorflow, tf, load_library):
             patches.wrap(module, "load_op_library", load_op_library)
         patches.wrap(supervisor.Supervisor, "start_standard_services", lambda *_, **__: [])
