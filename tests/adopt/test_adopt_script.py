@@ -46,6 +46,17 @@ def test_the_script_is_main_with_its_arguments_and_folder(tmp_path, capfd):
     assert "the script made no train call" in capfd.readouterr().err
 
 
+def test_a_script_may_define_the_flag_log_dir_which_absl_has(tmp_path):
+    before = tf.flags.FLAGS["log_dir"]
+    text = "import tensorflow as tf\nflags = tf.app.flags\n"
+    text += "flags.DEFINE_string('log_dir', 'logs', 'of summaries')\n"
+    text += "def main(_):\n    assert flags.FLAGS.log_dir == 'there'\ntf.app.run(main)\n"
+    path = write_script(tmp_path / "folder", text)
+    for _ in range(2):
+        assert adopt(path, "--force", args=["--log_dir=there"]) == 0
+    assert tf.flags.FLAGS["log_dir"] is before
+
+
 def test_a_script_that_imports_relatively_is_run_as_a_module_of_its_package(tmp_path):
     text = "import sys\nfrom . import helper\nfrom .. import __name__ as parent\n"
     text += "assert (__name__, parent, helper.NAME) == ('__main__', 'outer', 'a neighbour')\n"

@@ -3,8 +3,8 @@
 One that imports relatively to its package is run as `python -m PACKAGE.SCRIPT ARGS` would.
 Set while it runs, and put back afterwards: `sys.argv`, `sys.path[0]`, the working directory,
 `sys.stdin` and `input` (both refuse to wait for a person), `sys.stdout` and `sys.stderr` (which
-have a `buffer` for bytes), an empty default graph, and the stand-ins, by which `import tensorflow`
-gives version 1 (standins/__init__.py). What `Observer` patches besides, its modules say.
+have a `buffer` for bytes), a flag of absl that a script may define anew, an empty default graph, and
+the stand-ins, by which `import tensorflow` gives version 1 (standins/__init__.py). What `Observer` patches besides, its modules say.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import runpy
 import sys
 from typing import Any, Callable, List, Mapping, Tuple
 
+from absl import flags
 from tensorflow.python.framework import ops
 
 from toolkit import tf
@@ -29,7 +30,6 @@ from .order import Order
 from .patches import Patches
 from .queues import Queues
 from .session import Sessions
-
 
 class Observer(Sessions):
     """Observes a script; a subclass answers its calls.
@@ -101,6 +101,9 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
         patches.replace(sys, "argv", [script, *settings["args"]])
         patches.replace(sys, "stdin", _NoInput(ask))
         patches.replace(builtins, "input", ask)
+        log_dir = flags.FLAGS["log_dir"]  # of absl, which many a script defines itself
+        patches.replace(flags.FLAGS._flags(), "log_dir", log_dir)  # puts it back at the end
+        patches.replace(log_dir, "allow_override", True)
         streams: List[Any] = []  # kept, as a script that wraps the buffer of one would close it
         for name in ("stdout", "stderr"):
             raw: Any = _Bytes(getattr(sys, name))
