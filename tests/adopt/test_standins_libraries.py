@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import collections
+import collections.abc
 import time
 
 import numpy as np
 import pytest
+from PIL import Image
 from toolkit_adopt import standins
 
 
@@ -27,12 +30,22 @@ def test_old_names_of_numpy_are_back():
     assert np.array(range(3), copy=False).tolist() == [0, 1, 2] and time.clock() >= 0
 
 
+def test_old_names_of_python_and_pillow_are_back():
+    assert collections.Iterable is collections.abc.Iterable
+    assert collections.Mapping is collections.abc.Mapping
+    assert (Image.ANTIALIAS, Image.CUBIC) == (Image.LANCZOS, Image.BICUBIC)
+
+
 def test_rows_of_several_lengths_are_an_array_of_objects():
     rows = np.array([[1, 2, 3], [4]])
     assert rows.dtype == object and rows.tolist() == [[1, 2, 3], [4]]
     pairs = np.array(list(zip(np.zeros([2, 3]), np.zeros([2, 1]))))
     assert pairs.shape == (2, 2) and pairs[0, 0].shape == (3,)
     assert np.array([1, 2], "f").dtype == np.float32
+    assert np.asarray([[1, 2], [3]]).tolist() == [[1, 2], [3]]
+    assert np.asarray([1, 2], "f").dtype == np.float32
+    with pytest.raises(ValueError):
+        np.asarray([[1.0, 2.0], [3.0]], np.float32)
     with pytest.raises(ValueError):
         np.array([[1.0, 2.0], [3.0]], np.float32)
 

@@ -1,12 +1,14 @@
-"""Names of NumPy, SciPy and Python that scripts of TensorFlow 1's time use and that are gone since.
+"""Names of NumPy, SciPy, Pillow and Python that scripts of TensorFlow 1's time use and that are gone since.
 
 Those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`, `np.array` of
-rows of several lengths, `np.fromstring` of bytes, `scipy.misc.imsave` and `time.clock`, are there
-while the stand-ins are installed. Images are read and written by Pillow.
+rows of several lengths, `np.fromstring` of bytes, `scipy.misc.imsave`, `Image.ANTIALIAS`,
+`collections.Iterable` and `time.clock`, are there while the stand-ins are installed. Images are read and written by Pillow.
 """
 
 from __future__ import annotations
 
+import collections
+import collections.abc
 import importlib
 import inspect
 import sys
@@ -40,9 +42,11 @@ _NUMPY = {
     "unicode_": np.str_,
 }
 _FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}  # of Pillow
+_PILLOW = {"ANTIALIAS": "LANCZOS", "CUBIC": "BICUBIC", "LINEAR": "BILINEAR"}
 
 _VERSION = tuple(map(int, np.__version__.split(".")[:2]))
-_reshape, _array, _fromstring = np.reshape, np.array, np.fromstring
+_reshape, _array, _asarray = np.reshape, np.array, np.asarray
+_fromstring = np.fromstring
 
 
 def array(object, dtype=None, **kwargs) -> np.ndarray:
@@ -57,6 +61,16 @@ def array(object, dtype=None, **kwargs) -> np.ndarray:
         if dtype is not None or "inhomogeneous" not in str(error):
             raise
         return _array(object, np.object_, **kwargs)
+
+
+def asarray(a, dtype=None, order=None, **kwargs) -> np.ndarray:
+    """`np.asarray`, which once made an array of objects of such rows, too."""
+    try:
+        return _asarray(a, dtype, order, **kwargs)
+    except ValueError as error:
+        if dtype is not None or "inhomogeneous" not in str(error):
+            raise
+        return _asarray(a, np.object_, order, **kwargs)
 
 
 def fromstring(string, dtype=float, count=-1, *, sep="", **kwargs) -> np.ndarray:
@@ -127,8 +141,15 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
         yield np, "reshape", reshape
     if _VERSION >= (1, 24):
         yield np, "array", array
+        yield np, "asarray", asarray
     if _VERSION >= (2, 3):
         yield np, "fromstring", fromstring
+    for name in collections.abc.__all__:  # such as `collections.Iterable`
+        if name not in vars(collections):
+            yield collections, name, getattr(collections.abc, name)
+    for name, now in _PILLOW.items():
+        if name not in vars(Image):
+            yield Image, name, getattr(Image, now)
     if "clock" not in vars(time):
         yield time, "clock", time.perf_counter
     if "pad" not in vars(np.lib):
