@@ -94,11 +94,14 @@ def test_what_a_run_cannot_have_is_refused_in_one_sentence(name, tmp_path, capfd
     assert message.format(line=line, before=line - 1) in capfd.readouterr().err
 
 
-def test_a_journal_over_its_limit_is_refused(tmp_path, capfd):
+def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_path, capfd):
     big = "sess.run(tf.zeros([300000]))\n"
-    path = write_script(tmp_path / "folder", HEAD + TRAIN + INIT + big)
-    assert adopt(path, "--journal-limit", "1") == 1
+    path = write_script(tmp_path / "folder", HEAD + LOOP + big)
+    assert adopt(path, "--commit-steps", "1", "--journal-limit", "1") == 1
     assert "and its limit is 1 MB" in capfd.readouterr().err
+    assert resume(path) == 1
+    assert "resume RUN --journal-limit N" in capfd.readouterr().err
+    assert resume(path, "--journal-limit", "2") == 0
 
 
 def test_entropy_that_reaches_a_feed_is_named_by_call_and_feed_at_the_resume(tmp_path, capfd):

@@ -132,6 +132,7 @@ def adopt(
 @click.argument("run_folder", metavar="RUN")
 @_number("--steps", "End after N train calls")
 @_number("--pause-at", "Stop there, to continue another time")
+@_number("--journal-limit", "MB of the journal, in place of the run's")
 @click.option(
     "--allow", multiple=True, metavar="script", help="Continue with a script that has changed."
 )
@@ -144,6 +145,7 @@ def resume(
     run_folder: str,
     steps: Optional[int],
     pause_at: Optional[int],
+    journal_limit: Optional[int],
     allow: Sequence[str],
     as_json: bool,
 ) -> int:
@@ -156,6 +158,8 @@ def resume(
         _begin_again(ctx, ctx.find_root().obj, PYTHONHASHSEED=hash_seed)
     if steps is not None:
         run.settings["steps"] = steps
+    if journal_limit is not None:
+        run.settings["journal_limit"] = journal_limit * MB
     if run.is_finished and (steps is None or steps <= run.last_step):
         sys.stderr.write(f"Nothing left to do: {run} is finished.\n")
         return 0

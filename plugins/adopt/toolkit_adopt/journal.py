@@ -96,8 +96,8 @@ class Recorder:
             raise ToolkitError(
                 f"The journal would have {self._size / 1e6:.0f} MB after call {number} ({title}), "
                 f"and its limit is {self._limit / 1e6:.0f} MB.",
-                hint="Begin a new run with a larger --journal-limit: a resume needs what each call "
-                "returned.",
+                hint="A resume needs what each call returned. Fetch less, or go on with a larger "
+                "limit: toolkit resume RUN --journal-limit N",
             )
         self._append(_LENGTH.pack(len(data)) + data)
 
