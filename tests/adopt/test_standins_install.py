@@ -31,8 +31,21 @@ from tensorflow.keras import backend
 from tensorflow.keras.layers import Dense
 import keras.backend as K
 import keras.layers
+import keras.layers.core as old
+from keras.backend.tensorflow_backend import set_session
+from keras.engine.topology import InputSpec, Layer
+from keras.layers.core import Dense as Same
+from keras.layers.convolutional import Conv2D
+from keras.layers.merge import concatenate
+from keras.layers.normalization import BatchNormalization
+from keras.utils.generic_utils import Progbar
+from keras.utils.np_utils import to_categorical
+assert keras.layers.core is old and old.Dense is Same is Dense and set_session is K.set_session
+assert keras.utils.np_utils.to_categorical is to_categorical is keras.utils.to_categorical
 """
 OF_STAND_INS = """
+from tensorflow.contrib.keras import layers as of_contrib
+assert of_contrib.Dense is tf.contrib.keras.layers.Dense is Dense
 assert tf1.contrib.layers.conv2d is layers.conv2d
 """
 
@@ -47,7 +60,8 @@ def state():
     tensorflow = importlib.import_module("tensorflow")
     modules = {key: value for key, value in sys.modules.items() if key.startswith("tensorflow.")}
     numpy = set(vars(np)), set(vars(np.lib)), np.reshape, np.array
-    return tensorflow, modules, hasattr(tf, "contrib"), hasattr(tf, "estimator"), numpy
+    keras = [set(vars(module)) for module in (tf.keras, tf.keras.layers, tf.keras.utils)]
+    return tensorflow, modules, hasattr(tf, "contrib"), hasattr(tf, "estimator"), numpy, keras
 
 
 def test_all_forms_of_import_find_the_same_things(installed):

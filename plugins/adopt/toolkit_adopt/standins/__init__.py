@@ -6,14 +6,14 @@ Within `installed`, `import tensorflow` gives what TensorFlow 1.15 gave. On 2.x,
   of TensorFlow that are no part of it (`tensorflow.python`), and of the stand-ins;
 - `tensorflow.compat.v1` has the stand-ins `contrib` and `estimator` as attributes;
 - `tensorflow.keras` and `keras`, unless the script's folder has one, are the Keras of
-  `tensorflow.compat.v1`, with sessions;
+  `tensorflow.compat.v1`, with sessions, and its modules have their older names, too;
 - `sys.modules` has the stand-ins of SOURCES and NAMES;
 - variables have `initialized_value`, as in 1.15.
 
 On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
 which would download files, is replaced, and `tf.estimator.inputs`, whose threads call the session.
-On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get
-back names that they had in the time of TensorFlow 1 (`libraries.py`). Each former value is put back
+On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy, SciPy and others
+get back names that they had in the time of TensorFlow 1 (`libraries.py`). Each former value is put back
 at the end.
 
 What a function of a stand-in takes is what https://www.tensorflow.org/versions/r1.15/api_docs says
@@ -29,7 +29,7 @@ import importlib.util
 import operator
 import sys
 import types
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Tuple
 
 from tensorflow.python.framework import ops as tensorflow_ops
 from tensorflow.python.ops.variables import Variable
@@ -87,6 +87,21 @@ NAMES = (  # module, where its names are today, the names
     ("contrib.slim", "train", f"{_STEPS} {_CHECKPOINTS}"),
     ("contrib.slim.losses", "losses", _LOSSES),
 )
+_OLD_KERAS = {  # module of Keras 2.2 -> the modules whose names it has
+    "backend.tensorflow_backend": ".backend",
+    "engine": ".layers .models",
+    "engine.topology": ".layers .models",
+    "engine.training": ".models",
+    "utils.generic_utils": ".utils",
+    "utils.np_utils": ".utils",
+    **{
+        f"layers.{name}": ".layers"
+        for name in (
+            *("advanced_activations", "convolutional", "core", "embeddings", "local", "merge"),
+            *("noise", "normalization", "pooling", "recurrent", "wrappers"),
+        )
+    },
+}
 _REAL = importlib.import_module("tensorflow")
 INPUT_DATA = "tensorflow.examples.tutorials.mnist.input_data"
 
@@ -138,13 +153,23 @@ def _keras_modules() -> Dict[str, types.ModuleType]:
         name = "tensorflow.python.keras.api._v1.keras"
         roots = [] if importlib.util.find_spec("keras") else ["keras"]
     else:
-        name, roots = tf.keras.__name__, ["tensorflow.keras"]
+        name, roots = tf.keras.__name__, ["tensorflow.keras", "tensorflow.contrib.keras"]
         own = importlib.machinery.PathFinder.find_spec("keras", sys.path[:1])  # beside the script
         if own is None or own.loader is None:  # a folder without an __init__.py hides no module
             roots.append("keras")
     importlib.import_module(name)
-    found = [each for each in sys.modules if each == name or each.startswith(name + ".")]
-    return {root + each[len(name) :]: sys.modules[each] for root in roots for each in found}
+    found = {
+        each[len(name) :]: module
+        for each, module in sys.modules.items()
+        if each == name or each.startswith(name + ".")
+    }
+    made = {root + path: module for root in roots for path, module in found.items()}
+    if "keras" in roots:
+        for path, sources in _OLD_KERAS.items():
+            made[f"keras.{path}"] = old = types.ModuleType(f"keras.{path}")
+            for source in sources.split():
+                vars(old).update({k: x for k, x in vars(found[source]).items() if k[0] != "_"})
+    return made
 
 
 def public_names(source: str) -> Dict[str, Any]:
@@ -187,12 +212,21 @@ def make_modules() -> Dict[str, types.ModuleType]:
     made.update(_keras_modules())
     if not has_own_contrib():
         made["tensorflow"] = _TensorFlow(_REAL)
+    for parent, last, module in _submodules(made):
+        if isinstance(parent, (StandIn, _TensorFlow)):
+            vars(parent)[last] = module
+    return made
+
+
+def _submodules(made: Dict[str, types.ModuleType]) -> Iterator[Tuple[types.ModuleType, str, Any]]:
+    """(parent, last name, module) of each module that its parent does not have.
+
+    A function hides a module of the same name, as in 1.15.
+    """
     for name, module in made.items():
         parent, _, last = name.rpartition(".")
-        if parent in made:
-            # A function hides a module of the same name, as in 1.15.
-            vars(made[parent]).setdefault(last, module)
-    return made
+        if parent in made and last not in vars(made[parent]):
+            yield made[parent], last, module
 
 
 def _initialized_value(variable: Any) -> Any:
@@ -209,8 +243,11 @@ def installed() -> Iterator[None]:
         inputs.wrap_monitored_sessions(patches)
         for change in list(importlib.import_module(f"{__name__}.libraries").lacking()):
             patches.replace(*change)
-        for name, module in make_modules().items():
+        made = make_modules()
+        for name, module in made.items():
             patches.replace(sys.modules, name, module)
+        for change in list(_submodules(made)):
+            patches.replace(*change)
         for name in ("contrib", "estimator") if not has_own_contrib() else ():
             patches.replace(tf, name, sys.modules[f"tensorflow.{name}"])
         if not has_own_contrib():
