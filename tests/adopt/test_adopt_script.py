@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from adopt_fixtures import HEAD, SCRIPTS, adopt, commits, metrics, resume, write_script
+from toolkit_adopt import order
 from toolkit_adopt.calls import Calls
 from toolkit_adopt.order import Order
 
@@ -225,3 +226,15 @@ def test_a_call_trains_unless_it_restores(make, trains):
         table = tf.get_variable("table", [2], use_resource=True)
         kind = Calls("script.py", Order().complete).find(graph, [make(table)], [], {})
     assert kind.trains == trains
+
+
+def test_assigns_that_a_loop_makes_are_ordered_by_few_looks_at_the_graph(monkeypatch):
+    looked, inputs_of = [], order._inputs_of
+    monkeypatch.setattr(order, "_inputs_of", lambda op: looked.append(op) or inputs_of(op))
+    with tf.Graph().as_default() as graph:
+        variable, ordering = tf.get_variable("v", [], use_resource=True), Order()
+        for value in range(40):
+            variable.assign(float(value))
+            gates = ordering.complete(graph)
+    assert len(gates) == 40 * 39 / 2  # between each two
+    assert len(looked) < 40**3

@@ -20,7 +20,7 @@ from __future__ import annotations
 import collections
 import itertools
 import weakref
-from typing import Any, Dict, Iterable, List, Sequence
+from typing import Any, Dict, Iterable, List, Sequence, Set
 
 from toolkit import tf
 
@@ -67,10 +67,13 @@ class Order:
                 reads[queue_of(op).name].extend([] if op.control_inputs else [op])
             elif is_free and is_moving(op):
                 updates[_DATA].append(op)
+        behind = _Behind()
         with growing(graph):
             for name, ops in updates.items():
                 own = [
-                    _find_own_reads(ops[:place], op, reads.get(name, ())) if op._id > done else []
+                    _find_own_reads(ops[:place], op, reads.get(name, ()), behind)
+                    if op._id > done
+                    else []
                     for place, op in enumerate(ops)
                 ]
                 for place, op in enumerate(ops):
@@ -78,31 +81,78 @@ class Order:
                         queue = queue_of(op) if name == _DATA else None
                         later = list(itertools.chain(*own[place + 1 :]))
                         free = reads.get(queue.name if queue else name, ())
-                        op._add_control_inputs([read for read in free if read not in later])
+                        first = [read for read in free if read not in later]
+                        op._add_control_inputs(first)
+                        behind.add(op, first)
                 more = [*itertools.chain(*own), *late.get(name, ())]
                 for older, newer in itertools.combinations(ops, 2):
-                    if newer._id > done and not waits(newer, older) and not waits(older, newer):
-                        gates.append(_make_gate(older, newer, more))
+                    if newer._id > done and not behind.order(older, newer):
+                        gates.append(_make_gate(older, newer, more, behind))
         self._done[graph] = graph.version
         return gates
 
 
-def _find_own_reads(older: Sequence[Any], newer: Any, reads: Iterable[Any]) -> List[Any]:
+class _Behind:
+    """The names of all ops for which an op waits, found once for each op while a graph is ordered.
+
+    Every edge that is added meanwhile is noted by `add`.
+    """
+
+    def __init__(self) -> None:
+        self._known: Dict[str, Set[str]] = {}
+
+    def __call__(self, op: Any) -> Set[str]:
+        """The names for an op, with its own."""
+        if op.name in self._known:
+            return self._known[op.name]
+        found: Set[str] = set()
+        stack = [op]
+        while stack:
+            each = stack.pop()
+            if each.name in self._known:
+                found |= self._known[each.name]
+            elif each.name not in found:
+                found.add(each.name)
+                stack.extend(x for x in _inputs_of(each) if x.name not in found)
+        return self._known.setdefault(op.name, found)
+
+    def order(self, one: Any, other: Any) -> bool:
+        """Whether one of two ops waits for the other."""
+        return one.name in self(other) or other.name in self(one)
+
+    def add(self, op: Any, others: Iterable[Any]) -> None:
+        """Note that an op waits for others from now on."""
+        waiting = [found for found in self._known.values() if op.name in found]
+        if waiting:
+            more = set().union(*map(self, others))
+            for found in waiting:
+                found |= more
+
+
+def _inputs_of(op: Any) -> List[Any]:
+    """The ops for which an op waits at once."""
+    return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+
+
+def _find_own_reads(
+    older: Sequence[Any], newer: Any, reads: Iterable[Any], behind: _Behind
+) -> List[Any]:
     """The reads of which a variable's new value is made, and no older update of it, such as those
     of clipped weights: they come after these updates, which would be lost. None where the script
     itself orders the updates.
     """
     if newer.type not in ASSIGNS or not older:
         return []
-    before, behind = reach(older, (), ()), reach([newer], (), ())
-    if newer in before or any(op in behind for op in older):
+    if any(behind.order(op, newer) for op in older):
         return []
-    return [read for read in reads if read in behind and read not in before]
+    names = behind(newer).difference(*map(behind, older))
+    return [read for read in reads if read.name in names]
 
 
-def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Any:
+def _make_gate(older: Any, newer: Any, late: Iterable[Any], behind: _Behind) -> Any:
     """Let an update, and what it reads late, wait for another update in calls that make both."""
-    waiting = [newer, *(op for op in late if waits(newer, op) and not waits(older, op))]
+    names = behind(newer) - behind(older)
+    waiting = [newer, *(op for op in late if op.name in names)]
     reads = [op for op in late if op.control_inputs == [older]]  # such as what `assign` returns
     with tf.control_dependencies([older, *reads]), tf.device("/cpu:0"):
         tensor = tf.constant(True, name="toolkit_adopt_gate")
@@ -110,6 +160,7 @@ def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Any:
     gate = tf.raw_ops.Assert(condition=tensor, data=[tensor], name="toolkit_adopt_wait")
     for op in waiting:
         op._add_control_input(gate)
+        behind.add(op, [older, *reads])
     return tensor, older
 
 
@@ -132,8 +183,3 @@ def _ends_of_read(read: Any) -> List[Any]:
         for merge in merges
         if not any(is_update(op) or op.type == "Placeholder" for op in reach([merge], (), ()))
     ]
-
-
-def waits(op: Any, other: Any) -> bool:
-    """Whether an op runs after another one, in each call of both."""
-    return other in reach([op], (), ())
