@@ -97,6 +97,16 @@ def test_each_op_draws_other_numbers_in_each_call(tmp_path):
     assert adopt(write_script(tmp_path / "folder", text)) == 0
 
 
+def test_a_box_without_a_seed_gets_one_of_the_run(tmp_path):
+    text = "import tensorflow as tf\nboxes = tf.zeros([1, 1, 4])\n"
+    text += "begin, _, _ = tf.image.sample_distorted_bounding_box([9, 9, 3], boxes,\n"
+    text += "    use_image_if_no_bounding_boxes=True)\n"
+    text += "ops = tf.get_default_graph().get_operations()\n"
+    text += "seeds = [op.get_attr('seed2') for op in ops if 'BoundingBox' in op.type]\n"
+    text += "assert len(seeds) == 1 and seeds[0] != 0, seeds\n"
+    assert adopt(write_script(tmp_path / "folder", text)) == 0
+
+
 def test_a_variable_is_fed_to_all_that_read_it_and_fetched_by_its_name(tmp_path):
     text = "import tensorflow as tf\nw = tf.Variable(2.0)\nreads = [w * 1.0, w + 1.0]\n"
     text += "sess = tf.Session()\nassert sess.run(reads, {w: 5.0}) == [5.0, 6.0]\n"

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 from tensorflow.python.framework import ops, random_seed
-from tensorflow.python.ops import gen_random_ops
+from tensorflow.python.ops import gen_image_ops, gen_random_ops
 from tensorflow.python.ops import gen_stateless_random_ops as stateless
 
 from toolkit import tf
@@ -71,6 +71,13 @@ def fix_op_seeds(patches: Patches, seed: int) -> None:
     for module in (random_seed, tf):
         patches.wrap(module, "get_seed", get_seed)
     patches.wrap(tf.random, "get_seed", get_seed)
+
+    def sample_box(original: Any, *args: Any, seed: Any = 0, seed2: Any = 0, **more: Any) -> Any:
+        if not seed and not seed2:  # which its callers give it without a look at `get_seed`
+            seed, seed2 = random_seed.get_seed(None)
+        return original(*args, seed=seed, seed2=seed2, **more)
+
+    patches.wrap(gen_image_ops, "sample_distorted_bounding_box_v2", sample_box)
 
 
 def _drawing(function: str, run_seed: int, turns: Any) -> Any:
