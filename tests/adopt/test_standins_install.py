@@ -47,6 +47,7 @@ OF_STAND_INS = """
 from tensorflow.contrib.keras import layers as of_contrib
 assert of_contrib.Dense is tf.contrib.keras.layers.Dense is Dense
 assert tf1.contrib.layers.conv2d is layers.conv2d
+assert tf.contrib.distributions.Normal is tf.distributions.Normal
 """
 
 

@@ -74,9 +74,12 @@ _CELLS = """BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTM
     MultiRNNCell RNNCell ResidualWrapper"""
 _DATA_SETS = """AUTOTUNE group_by_window ignore_errors make_csv_dataset map_and_batch
     parallel_interleave prefetch_to_device rejection_resample scan shuffle_and_repeat unbatch"""
+_DISTRIBUTIONS = """Bernoulli Beta Categorical Dirichlet DirichletMultinomial Distribution
+    Exponential Gamma Laplace Multinomial Normal StudentT Uniform kl_divergence"""
 _LOSSES = "get_losses get_regularization_losses get_total_loss"
 NAMES = (  # module, where its names are today, the names
     ("contrib.data", "data.experimental", _DATA_SETS),
+    ("contrib.distributions", "distributions", _DISTRIBUTIONS),
     ("contrib.framework", "train", f"{_STEPS} {_CHECKPOINTS}"),
     ("contrib.framework", "", "nest"),
     ("contrib.framework.python.ops", "train", _STEPS),
