@@ -121,3 +121,12 @@ def test_several_processes_and_unknown_fields_are_refused(estimator, monkeypatch
     monkeypatch.setenv("TF_CONFIG", "{}")
     with pytest.raises(ValueError, match="remove TF_CONFIG"):
         estimator.RunConfig()
+
+
+def test_exporters_may_be_named_and_export_nothing(estimator, capsys):
+    receive = estimator.export.build_raw_serving_input_receiver_fn({"x": 1})
+    exporters = [estimator.LatestExporter("last", receive), estimator.BestExporter(name="best")]
+    spec = estimator.EvalSpec(lambda: tf.zeros([2]), exporters=exporters)
+    assert spec.exporters == [None, None]
+    assert estimator.Estimator(linear(estimator)).export_saved_model("there", receive) is None
+    assert "'toolkit export' does" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
@@ -42,12 +43,22 @@ class EstimatorSpec(NamedTuple):
 
 
 class export:
-    """`tf.estimator.export`: the outputs that a specification may name, and that nothing reads."""
+    """`tf.estimator.export`: what a specification or an exporter may name, and nothing reads."""
 
     def PredictOutput(*args: Any, **kwargs: Any) -> None:
         """One of them."""
 
     ClassificationOutput = RegressionOutput = ExportOutput = PredictOutput
+    ServingInputReceiver = TensorServingInputReceiver = PredictOutput
+    build_raw_serving_input_receiver_fn = PredictOutput
+    build_parsing_serving_input_receiver_fn = PredictOutput
+
+
+def LatestExporter(*args: Any, **kwargs: Any) -> None:
+    """An exporter, which exports nothing."""
+
+
+FinalExporter = BestExporter = LatestExporter
 
 
 class RunConfig:
@@ -285,6 +296,12 @@ class Estimator:
     def get_variable_value(self, name: str) -> Any:
         """The array of a variable in the newest checkpoint."""
         return tf.train.load_variable(self.model_dir, name)
+
+    def export_savedmodel(self, *args: Any, **kwargs: Any) -> None:
+        """Export nothing, and say so."""
+        sys.stderr.write("note   an Estimator exports nothing here: 'toolkit export' does\n")
+
+    export_saved_model = export_savedmodel
 
     def eval_dir(self, name: Optional[str] = None) -> str:
         """Where 1.15 writes summaries of `evaluate`; here no one does."""
