@@ -189,8 +189,8 @@ except tf.errors.OutOfRangeError:
     pass
 sess.run(init)
 """,
-    # The header of scripts that ran on both TensorFlows, after which variables stay resources: those
-    # that are clipped beside their update keep it.
+    # The header of scripts that ran on both TensorFlows, after which variables stay resources: one
+    # that is clipped beside its update keeps it.
     "header": """
 import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()

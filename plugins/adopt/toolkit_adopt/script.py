@@ -3,8 +3,9 @@
 One that imports relatively to its package is run as `python -m PACKAGE.SCRIPT ARGS` would.
 Set while it runs, and put back afterwards: `sys.argv`, `sys.path[0]`, the working directory,
 `sys.stdin` and `input` (both refuse to wait for a person), `sys.stdout` and `sys.stderr` (which
-have a `buffer` for bytes), a flag of absl that a script may define anew, an empty default graph, and
-the stand-ins, by which `import tensorflow` gives version 1 (standins/__init__.py). What `Observer` patches besides, its modules say.
+have a `buffer` for bytes), a flag of absl that a script may define anew, an empty default graph,
+and the stand-ins, by which `import tensorflow` gives version 1 (standins/__init__.py). What
+`Observer` patches besides, its modules say.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .order import Order
 from .patches import Patches
 from .queues import Queues
 from .session import Sessions
+
 
 class Observer(Sessions):
     """Observes a script; a subclass answers its calls.

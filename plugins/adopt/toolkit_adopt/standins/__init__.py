@@ -13,8 +13,8 @@ Within `installed`, `import tensorflow` gives what TensorFlow 1.15 gave. On 2.x,
 On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
 which would download files, is replaced, and `tf.estimator.inputs`, whose threads call the session.
 On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy, SciPy and others
-get back names that they had in the time of TensorFlow 1 (`libraries.py`). Each former value is put back
-at the end.
+get back names that they had in the time of TensorFlow 1 (`libraries.py`). Each former value is put
+back at the end.
 
 What a function of a stand-in takes is what https://www.tensorflow.org/versions/r1.15/api_docs says
 of the one that it stands for; its docstring says what it gives, and what differs.

@@ -1,8 +1,9 @@
-"""Names of NumPy, SciPy, Pillow and Python that scripts of TensorFlow 1's time use and that are gone since.
+"""Names of NumPy, SciPy, Pillow and Python that scripts of TensorFlow 1's time use, gone since.
 
 Those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`, `np.array` of
 rows of several lengths, `np.fromstring` of bytes, `scipy.misc.imsave`, `Image.ANTIALIAS`,
-`collections.Iterable` and `time.clock`, are there while the stand-ins are installed. Images are read and written by Pillow.
+`collections.Iterable` and `time.clock`, are there while the stand-ins are installed. Images are
+read and written by Pillow.
 """
 
 from __future__ import annotations
