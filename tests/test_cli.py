@@ -111,6 +111,12 @@ def test_without_a_command_its_help_is_shown_and_is_no_error(cli, words):
     "argv, message",
     [
         (["trian"], "There is no command 'trian'."),
+        (["train"], "Did you mean 'run'?\n"),  # of another tool
+        (["run", "classifier", "--lr", "1"], "(Possible options: --learning-rate)"),
+        (["run", "--help", "legnth"], "no help on 'legnth'.\nDid you mean 'length'?\n"),
+        (["run", "--steps", "3", "gan"], "The plugin is the first word: toolkit run gan [OPTIONS]"),
+        (["run", LINEAR, "batch_size=5"], "Options are flags: --batch-size 5\n"),
+        (["run", "--network", "mlp"], "need its name first: toolkit run PLUGIN --network\n"),
         (["run"], "No plugin is named.\nWrite --plugin NAME; installed: "),
         (["run", "--plugin", LINEAR, "--batch-size", "64", "--data", "BARS"], "40"),
         (["run", "--plugin", LINEAR, "--gian", "3"], "--gain"),

@@ -77,14 +77,6 @@ def test_a_run_after_help_is_no_topic(cli, trained):
         assert read(cli, "resume", "--help", path) == read(cli, "resume", path, "--help")
 
 
-def test_an_unknown_topic_names_the_topics(cli):
-    result = cli("run", "--help", "legnth")
-    assert (result.code, result.err) == (
-        2,
-        "Error: There is no help on 'legnth'.\nDid you mean 'length'?\n",
-    )
-
-
 # ---------------------------------------------------------------------------- the plugin as a word
 
 
@@ -96,39 +88,7 @@ def test_the_first_word_may_be_the_plugin(cli, words):
     )
 
 
-def test_a_plugin_after_flags_is_refused_with_its_place(cli):
-    result = cli("run", "--steps", "3", "classifier")
-    assert result.code == 2
-    assert result.err.endswith("The plugin is the first word: toolkit run classifier [OPTIONS]\n")
-
-
-def test_a_setting_without_dashes_is_refused_with_its_flag(cli):
-    result = cli("run", LINEAR, "batch_size=5")
-    assert result.code == 2 and result.err.endswith("Options are flags: --batch-size 5\n")
-
-
-def test_a_flag_of_a_plugin_without_its_name_says_what_is_missing(cli):
-    result = cli("run", "--network", "mlp")
-    assert result.code == 2
-    assert result.err.endswith("need its name first: toolkit run PLUGIN --network\n")
-
-
 # ------------------------------------------------------------------------- the words of other tools
-
-
-@pytest.mark.parametrize(
-    "word, name",
-    [("--lr", "--learning-rate"), ("--bs", "--batch-size"), ("--output-dir", "--run-dir")],
-)
-def test_a_flag_of_another_tool_names_the_one_here(cli, word, name):
-    result = cli("run", "classifier", word, "1")
-    assert result.code == 2 and f"(Possible options: {name})" in result.err
-
-
-@pytest.mark.parametrize("word, name", [("train", "run"), ("fit", "run"), ("eval", "evaluate")])
-def test_a_command_of_another_tool_names_the_one_here(cli, word, name):
-    result = cli(word)
-    assert result.code == 2 and result.err.endswith(f"Did you mean '{name}'?\n")
 
 
 def test_words_of_other_tools_lead_to_what_exists():

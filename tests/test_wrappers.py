@@ -272,35 +272,23 @@ def test_state_is_not_updated_in_a_step_that_only_accumulates_also_by_a_function
     assert tensors["state/count/steps"] == 2
 
 
-@pytest.mark.parametrize(
-    "function, message",
-    [
-        (lambda: None, r"returned None, expected an op \(.*test_wrappers.py:\d+\)"),
-        ("an op", "run.update_state got 'an op', expected a function"),
-        (lambda: tf.zeros([2]) + tf.zeros([3]), r"function of run.update_state: ValueError"),
-    ],
-    ids=["None", "no function", "failure"],
-)
-def test_a_wrong_function_of_update_state_is_a_sentence(tmp_path, function, message):
-    class Wrong:
+def updating(function):
+    """An extension that hands over a function to update its state."""
+
+    class Updating:
         @hookimpl(wrapper=True)
         def optimize(self, run):
             run.update_state(function)
             return (yield)
 
-    with pytest.raises(ToolkitError, match=message):
-        run_steps(tmp_path / "run", [Wrong])
+    return Updating
 
 
-def test_a_state_with_a_wrong_name_is_refused(tmp_path):
-    class Wrong:
-        @hookimpl(wrapper=True)
-        def build(self, run):
-            run.state("my state: x", 0.0)
-            return (yield)
-
-    with pytest.raises(ToolkitError, match="'my state: x' is no name of a state"):
-        run_steps(tmp_path / "run", [Wrong])
+class WithSpace:
+    @hookimpl(wrapper=True)
+    def build(self, run):
+        run.state("my state: x", 0.0)
+        return (yield)
 
 
 class InAugment:
@@ -310,17 +298,20 @@ class InAugment:
         return features, labels
 
 
-def test_a_variable_that_augment_creates_is_refused(tmp_path):
-    with pytest.raises(ToolkitError, match="created the variable 'late'"):
-        run_steps(tmp_path / "run", [InAugment])
-
-
-def test_two_states_of_one_name_are_refused(tmp_path):
-    class Other(Count):
-        pass
-
-    with pytest.raises(ToolkitError, match="create the state 'count/steps'"):
-        run_steps(tmp_path / "run", [Count, Other])
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        (updating(lambda: None), r"returned None, expected an op \(.*test_wrappers.py:\d+\)"),
+        (updating("an op"), "run.update_state got 'an op', expected a function"),
+        (updating(lambda: tf.zeros([2]) + tf.zeros([3])), "run.update_state: ValueError"),
+        (WithSpace, "'my state: x' is no name of a state"),
+        (InAugment, "created the variable 'late'"),
+        (type("Other", (Count,), {}), "create the state 'count/steps'"),
+    ],
+)
+def test_a_wrong_extension_is_refused_with_its_mistake(tmp_path, wrong, message):
+    with pytest.raises(ToolkitError, match=message):
+        run_steps(tmp_path / "run", [Count, wrong])
 
 
 def test_a_state_without_an_update_of_the_step_is_refused():

@@ -21,11 +21,6 @@ KINDS = ("resident", "stream")
 both = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-
-
 def numbered_split(count):
     """A split whose labels are the numbers of its examples."""
     return Split(numbered_images(count), np.arange(count))

@@ -81,22 +81,26 @@ def test_contracts_are_chosen_by_a_word_and_the_first_broken_one_may_be_the_last
     assert "learns-eight-examples" in result.err
 
 
-@pytest.mark.parametrize(
-    "argv, code, text",
-    [
-        (["clasifier"], 2, "Did you mean 'classifier'?"),
-        ([LINEAR, "--gain", "x"], 2, "gain"),
-    ],
-    ids=str,
-)
-def test_a_mistake_is_one_sentence(cli, argv, code, text):
-    result = cli("plugins", "check", *argv)
-    assert result.code == code and text in result.err and "Traceback" not in result.err
-
-
 def test_a_command_keeps_no_contracts(cli, greetings):
     result = cli("plugins", "check", "greet")
     assert result.code == 2 and "toolkit greet --help" in result.err
+
+
+@pytest.mark.parametrize(
+    "argv, code, text",
+    [
+        (["check", "clasifier"], 2, "Did you mean 'classifier'?"),
+        (["check", LINEAR, "--gain", "x"], 2, "gain"),
+        (["show", "classifier", "--network", "mlp"], 2, "No such option"),  # of a summary
+        (["show", "--summary"], 2, "Missing argument 'NAME'"),
+        (["show", "classifier", "--summary", "--with", "absent"], 2, "no extension 'absent'."),
+        (["show", "classifier", "--summary", "--data", "npz:absent.npz"], 4, "absent.npz"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_sentence(cli, argv, code, text):
+    result = cli("plugins", *argv)
+    assert result.code == code and text in result.err and "Traceback" not in result.err
 
 
 # ------------------------------------------------------------------------------------------- show
@@ -134,21 +138,6 @@ def test_the_summary_takes_the_flags_of_a_run_and_is_that_of_the_manifest(cli, h
     parameters = facts["model"]["parameters"]
     assert sum(each["numbers"] for each in facts["variables"]) == parameters
     assert sum(each["parameters"] for each in facts["scopes"].values()) == parameters
-
-
-@pytest.mark.parametrize(
-    "argv, code, text",
-    [
-        (["classifier", "--network", "mlp"], 2, "No such option"),  # of a summary
-        (["--summary"], 2, "Missing argument 'NAME'"),
-        (["classifier", "--summary", "--with", "absent"], 2, "There is no extension 'absent'."),
-        (["classifier", "--summary", "--data", "npz:absent.npz"], 4, "absent.npz"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_mistakes_of_the_summary_are_one_sentence(cli, here, argv, code, text):
-    result = cli("plugins", "show", *argv)
-    assert result.code == code and text in result.err and "Traceback" not in result.err
 
 
 def test_show_of_a_command_says_where_it_is(cli, greetings):

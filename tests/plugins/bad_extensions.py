@@ -32,16 +32,6 @@ Error: The wrapper of hook 'call' of extension 'bad' returned a tensor float32 [
 dict of tensors ({here}).
 Return {name: tensor}, with a name for each output.
 
-# late change of gradients
-@hookimpl(wrapper=True)
-def optimize(run):
-    result = yield
-    run.change_gradients(lambda gradient, variable, name: gradient)  # here
-    return result
-Error: run.change_gradients was called after the step's updates were built (hook 'optimize' of
-extension 'bad', {here}).
-Call it in a wrapper of 'optimize', before the 'yield'.
-
 # state in call
 @hookimpl(wrapper=True)
 def call(run):

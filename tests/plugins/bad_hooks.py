@@ -44,13 +44,6 @@ Error: Hook 'call' of plugin 'bad' returned a tensor float32 [4, 6, 6, 1], expec
 tensors ({here}).
 Return {name: tensor}, with a name for each output.
 
-# loss float
-@hookimpl  # here
-def loss(outputs):
-    return 1.0
-Error: Hook 'loss' of plugin 'bad' returned 1.0 for 'loss', expected a scalar tensor ({here}).
-Compute it from the hook's tensors with TensorFlow's functions, not with numpy's.
-
 # loss vector
 @hookimpl  # here
 def loss(outputs):
@@ -114,13 +107,6 @@ Error: Hook 'metrics' of plugin 'bad' returned a tensor float32 [] for 'mean', e
 (value, update_op) ({here}).
 Return what a function of tf.metrics returns, such as tf.metrics.mean(values).
 
-# directions word (--best-metric loss)
-@hookimpl  # here
-def metric_directions():
-    return {'loss': 'lower'}
-Error: The hook 'metric_directions' declares the directions {'loss': 'lower'}.
-It declares a dict from the name of a metric to "min" or "max".
-
 # scorers one
 @hookimpl  # here
 def scorers(run):
@@ -149,22 +135,6 @@ def convert(features, labels):
 Error: The hook 'convert' returned no example for example 0: 'zeros:0' is a tensor of a graph, which
 has no value yet (hook 'convert' of plugin 'bad', {here}).
 Compute it with NumPy, or in the graph, in the hook 'call'.
-
-# convert none
-@hookimpl  # here
-def convert(features, labels):
-    pass
-Error: The hook 'convert' returned None for example 0, expected features and labels (hook
-'convert' of plugin 'bad', {here}).
-Return features, labels; labels may be None.
-
-# filter array
-@hookimpl  # here
-def filter(features):
-    return features > 0
-Error: The hook 'filter' returned an array [6, 6, 1] for example 0, expected True or False (hook
-'filter' of plugin 'bad', {here}).
-Return a bool.
 
 # filter all (exit code 4)
 @hookimpl  # here
