@@ -240,3 +240,8 @@ def trained(golden):
     `trained / "run"` is the run, `trained / "bars.npz"` its data.
     """
     return golden("--steps", 6, "--best-metric", "accuracy", "--eval-batch-size", 5)
+
+
+@pytest.fixture
+def run(trained):
+    return trained / "run"

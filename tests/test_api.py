@@ -227,9 +227,3 @@ def test_a_run_within_another_run_does_not_disturb_it(here, best):
     assert outer.metrics == plain.metrics
     assert open_trained("inner").step == 3
     assert signal.getsignal(signal.SIGTERM) is handler
-
-
-def test_an_evaluation_that_fails_writes_no_folder_of_reports(cli, trained, here):
-    np.savez("bare.npz", x=np.zeros([20, 6, 6], np.uint8))
-    assert cli("evaluate", trained / "run", "--data", "npz:bare.npz").code == 4
-    assert not (trained / "run" / "reports").exists()

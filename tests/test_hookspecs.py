@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
-from graph_fixtures import Constant, Spec, make_plugin, make_run
+from graph_fixtures import Spec, make_plugin, make_run
 from linear_fixtures import Linear, bars, write_bars
 
 from toolkit import (
@@ -24,7 +24,7 @@ from toolkit import (
     tf,
 )
 from toolkit.cli import run_command
-from toolkit.graph.build import build_inference, build_training
+from toolkit.graph.build import build_inference
 from toolkit.graph.hook_values import check_example_metrics, check_metrics
 from toolkit.plugins import HOOKS, Plugins
 from toolkit.run_data import open_run_data
@@ -309,22 +309,6 @@ def broken(hook, function, base=Linear):
     """The linear plugin with another implementation of one hook."""
     cls = type("Broken", (base,), {hook: hookimpl(function), "__module__": __name__})
     return Plugins(make_plugin(cls, "broken"))
-
-
-def train_graph(plugins, **options):
-    with tf.Graph().as_default() as graph:
-        run = make_run(data=Spec(), classes=plugins.options(), **options)
-        reader = Constant([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]], [0, 1])
-        return build_training(plugins, run, reader, graph)
-
-
-def test_scalars_that_a_plugin_logs_are_fetched_with_the_metrics():
-    def optimize(self, losses, run):
-        run.log("margin", tf.constant(2.0))
-        return run.minimize(losses)
-
-    training_graph = train_graph(broken("optimize", optimize))
-    assert set(training_graph.logged) == {"margin", "learning_rate", "gradient_norm"}
 
 
 def test_a_vector_cannot_be_logged():

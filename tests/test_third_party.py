@@ -34,18 +34,6 @@ def test_the_wheels_require_what_they_need(installed):
     assert re.findall(r"(?m)^toolkit\S* .*", output) == []
 
 
-def test_the_list_names_plugins_and_extensions_with_their_distribution(installed):
-    lines, rows = installed.toolkit(["plugins", "list"], ["plugins", "list", "--json"])
-    rows = {row["name"]: row for row in rows.json()}
-    models = ("diffusion", "segmentation", "text-classifier", "vae")
-    expected = {plugin: ("model", "toolkit-" + plugin) for plugin in models}
-    expected["journal"] = ("extension", "toolkit-vae")
-    for plugin, (kind, distribution) in expected.items():
-        assert (rows[plugin]["kind"], rows[plugin]["distribution"]) == (kind, distribution)
-        assert rows[plugin]["state"] == "ok"
-    assert re.search(r"(?m)^vae +model ", lines.out)
-
-
 def test_a_run_trains_and_tests(installed):
     argv = ["run", "--plugin", "vae", "--with", "journal", "--run-dir", "vae", "--hidden", 64]
     argv += ["--dump-steps", 15, "--dump-images", 4, "--steps", 20, "--batch-size", 8, "--json"]

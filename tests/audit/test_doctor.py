@@ -39,11 +39,6 @@ def no_bytecode(monkeypatch):
 
 
 @pytest.fixture
-def run(trained):
-    return trained / "run"
-
-
-@pytest.fixture
 def doctor(cli):
     """`doctor(6, run, "--trust")`: title -> texts, of the output of a command that ends with 6."""
 

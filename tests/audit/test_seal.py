@@ -22,11 +22,6 @@ class Reporting(Linear):
                 json.dump(metrics, file)
 
 
-@pytest.fixture
-def run(trained):
-    return trained / "run"
-
-
 class Crash(BaseException):
     """Simulates the end of the process."""
 

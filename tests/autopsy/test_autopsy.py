@@ -26,11 +26,6 @@ HERE = os.path.abspath(__file__)
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def data(tmp_path):
     """Write float32 [12, 2] examples, all ones but for some rows, and return their `--data`."""

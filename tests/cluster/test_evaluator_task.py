@@ -19,11 +19,6 @@ RUNNING = {"status": "running", "summary": None, "exit_code": None}
 
 
 @pytest.fixture
-def run(trained):
-    return trained / "run"
-
-
-@pytest.fixture
 def words(run):
     """The command of each task of a job that trains the run."""
     return ["run", "--plugin", LINEAR, "--data", f"npz:{run.parent / 'bars.npz'}", "--steps", "6"]

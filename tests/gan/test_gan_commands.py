@@ -121,13 +121,6 @@ def test_a_picture_of_another_form_is_refused_with_those_that_are_known(sample):
     assert result.code == 2 and "not written as .jpg" in result.err and ".npz" in result.err
 
 
-def test_a_folder_with_something_in_it_is_refused_and_left_alone(sample):
-    os.mkdir("out")
-    open("out/mine", "w").close()
-    assert "out is not empty" in sample("--out", "out").err
-    assert os.listdir("out") == ["mine"]
-
-
 def test_a_grid_has_a_limit_and_a_folder_has_not():
     with pytest.raises(UsageError, match="50000 images are too many for a grid"):
         kind_of("a.png", 50000)

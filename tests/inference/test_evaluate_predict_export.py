@@ -17,12 +17,6 @@ from toolkit.inference.predict import columns, read_examples
 
 
 @pytest.fixture
-def evaluate(cli, trained):
-    """`evaluate("--split", "train")` -> the JSON of `toolkit evaluate`."""
-    return lambda *argv: read_output(cli, "evaluate", trained, argv)[0]
-
-
-@pytest.fixture
 def predict(cli, trained):
     """`predict(file)` -> the JSON of `toolkit predict`, and its notes."""
     return lambda *argv: read_output(cli, "predict", trained, argv)
@@ -37,22 +31,10 @@ def read_output(cli, command, folder, argv):
 # ----------------------------------------------------------------------------------------- evaluate
 
 
-def test_another_split_is_evaluated_by_its_name(evaluate):
-    assert evaluate("--split", "validation")["examples"] == 7
-
-
-@pytest.mark.parametrize(
-    "which, words",
-    [
-        ("3", "has no checkpoint '3'.\nIt has last, best and the steps 2, 4, 6."),
-        ("-1", "has no checkpoint '-1'."),
-        ("4", "The checkpoint of step 4 is damaged: model.ckpt-4.data"),
-    ],
-)
-def test_a_missing_or_damaged_checkpoint_is_refused_with_5(cli, trained, which, words):
-    damage(trained / "run", 4)
-    result = cli("evaluate", trained / "run", "--checkpoint=" + which)
-    assert result.code == 5 and words in result.err
+def test_a_damaged_checkpoint_is_refused_with_5(cli, run):
+    damage(run, 4)
+    result = cli("evaluate", run, "--checkpoint=4")
+    assert result.code == 5 and "of step 4 is damaged: model.ckpt-4.data" in result.err
 
 
 def test_a_misspelt_split_is_an_error_with_the_nearest_name(cli, trained):

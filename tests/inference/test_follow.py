@@ -63,11 +63,6 @@ def grow(monkeypatch):
     return start
 
 
-@pytest.fixture
-def run(trained):
-    return trained / "run"
-
-
 def records(run):
     with open(str(run / "evaluations.jsonl")) as file:
         return [json.loads(line) for line in file]

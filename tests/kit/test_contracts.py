@@ -212,13 +212,6 @@ def test_a_failure_is_reported_once_and_named_where_it_hinders(tmp_path, bars):
 # ------------------------------------------------------------------------- other parts of the kit
 
 
-def test_a_model_that_cannot_be_used_fails_the_check(tmp_path, bars):
-    with pytest.raises(AssertionError, match="'relative' of the hook 'predict' differs by"):
-        testing.check_inference(
-            faulty.DependsOnBatch(), str(tmp_path / "run"), data=bars, steps_per_call=1
-        )
-
-
 def test_a_table_has_a_target_that_is_linear_in_the_numbers(tmp_path):
     data = testing.write_table(tmp_path / "rows.csv", count=50, numbers=2)
     rows, targets = open_data(LINEAR, {"data": data}).split("train").take(slice(None))

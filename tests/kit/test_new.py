@@ -70,10 +70,7 @@ def test_a_name_that_no_package_can_have_is_refused(cli, here, name):
     "argv, text",
     [
         (["classifier"], "There is a plugin 'classifier' already, of toolkit."),
-        (["ema"], "There is a plugin 'ema' already, of toolkit."),
         (["adopt", "--kind", "command"], "There is a command 'adopt' already"),
-        (["gan", "--kind", "extension"], "There is a plugin 'gan' already, of toolkit."),
-        (["classifier", "--kind", "command"], "There is a plugin 'classifier' already"),
         (["extensions"], "There is a package 'toolkit_extensions' already, which the new one"),
         (["toolkit"], "There is a package 'toolkit' already, which the new one would hide."),
         (["run", "--kind", "command"], "There is a command 'run' already, of toolkit."),

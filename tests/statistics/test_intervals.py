@@ -129,10 +129,6 @@ def test_a_bin_contains_its_upper_end():
     ]
 
 
-def test_overconfident_predictions_have_their_excess_as_error():
-    assert calibrate(np.full(100, 0.9), np.arange(100) < 60).error == pytest.approx(0.3)
-
-
 def test_rounding_above_one_is_the_last_bin():
     assert calibrate(np.array([1.0000001], np.float32), [True]).bins[0].high == 1.0
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 from file_fixtures import drop_line, read_json
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import Linear
 from run_fixtures import set_state
 from synthetic_runs import Session, write_run
 
@@ -31,11 +31,6 @@ def test_a_killed_session_counts_up_to_its_last_commit(tmp_path, start, end, sec
     if not end:
         drop_line(os.path.join(run, "commits.jsonl"), -1)
     assert RunFolder(run).state()["seconds"] == pytest.approx(seconds)
-
-
-@pytest.fixture()
-def data(here):
-    return write_bars(here / "bars.npz")
 
 
 def test_a_resume_adds_its_seconds_to_those_before(data, here):

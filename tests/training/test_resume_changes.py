@@ -24,11 +24,6 @@ def no_bytecode(monkeypatch):
     monkeypatch.setattr("sys.dont_write_bytecode", True)
 
 
-@pytest.fixture
-def run(trained):
-    return trained / "run"
-
-
 def start_run(cli, name="run", plugin=LINEAR, *more):
     """`toolkit run` to step 6 in a folder of this name."""
     argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", name]
