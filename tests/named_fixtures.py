@@ -1,4 +1,6 @@
-"""A model of named components of every kind: sequences, texts, images, values; labels by name."""
+"""A model of named components of every kind: sequences of ids and of images, texts, images,
+values; labels by name.
+"""
 
 import numpy as np
 
@@ -13,6 +15,7 @@ def named_arrays(count=COUNT):
     numbers = np.arange(count)
     features = {
         "words": [np.arange(n % 5 + 1) % WORDS for n in numbers],
+        "clip": [np.full([n % 3 + 1, 2, 2, 1], n * 10, np.uint8) for n in numbers],
         "note": [f"text {n % 3}" for n in numbers],
         "photo": (numbers[:, None, None, None] * np.ones([1, 4, 6, 3]) * 10).astype(np.uint8),
         "size": (numbers / count).astype(np.float64),
@@ -41,7 +44,7 @@ class Named:
 
     @hookimpl
     def build(self, run):
-        initial = run.initializer("normal", "weights")([6, 1], tf.float32)
+        initial = run.initializer("normal", "weights")([7, 1], tf.float32)
         table = run.initializer("normal", "table")([WORDS + 1, 2], tf.float32)
         return {
             "weights": tf.get_variable("weights", initializer=initial),
@@ -54,9 +57,12 @@ class Named:
         words = tf.nn.embedding_lookup(model["table"], features["words"] + 1)  # [N, L, 2]
         is_word = tf.sequence_mask(features["words_length"], tf.shape(features["words"])[1])
         words = words * tf.cast(is_word, tf.float32)[..., tf.newaxis]
+        is_frame = tf.sequence_mask(features["clip_length"], tf.shape(features["clip"])[1])
+        frames = tf.reduce_sum(features["clip"], [2, 3, 4]) * tf.cast(is_frame, tf.float32)
         letters = tf.strings.length(features["note"])[:, tf.newaxis]
         inputs = [
             tf.reduce_sum(words, 1),
+            tf.reduce_sum(frames, 1)[:, tf.newaxis],
             tf.reduce_mean(features["photo"], [1, 2])[:, :1],
             features["size"][:, tf.newaxis],
             tf.cast(features["is_new"], tf.float32)[:, tf.newaxis],
