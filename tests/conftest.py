@@ -1,7 +1,5 @@
 """Fixtures for all tests: a fresh graph, the command line in this process, a trained run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

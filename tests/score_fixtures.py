@@ -1,7 +1,5 @@
 """Data and a classifier for the tests of the scores: grey noise with one bright quarter."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

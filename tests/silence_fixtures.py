@@ -1,7 +1,5 @@
 """Silence without waiting: the time of a process passes faster while another one is stopped."""
 
-from __future__ import annotations
-
 import os
 
 from toolkit.cluster.channel import Channel, Clock

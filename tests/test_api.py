@@ -1,7 +1,5 @@
 """The calls for code: open a trained run, train in one call, open data."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
@@ -54,10 +52,6 @@ def exported(path, feed, name):
         return session.run(signature.outputs[name].name, arrays)
 
 
-def expected_images_of(run, step=6):
-    return expected_images(read_weights(run, step)[0], CODES["code"], CODES["label"])
-
-
 # ------------------------------------------------------------------------------- open a trained run
 
 
@@ -103,7 +97,8 @@ def test_a_model_that_is_fed_codes_predicts_from_them(generator_run):
     with open_trained(str(generator_run)) as run:
         predictions = run.predict(CODES, batch_size=2)
     assert predictions["image"].shape == (3, 6, 6, 1)
-    assert np.allclose(predictions["image"], expected_images_of(generator_run), atol=1e-6)
+    expected = expected_images(read_weights(generator_run, 6)[0], CODES["code"], CODES["label"])
+    assert np.allclose(predictions["image"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +123,7 @@ def test_inputs_that_do_not_fit_are_reported_by_name(generator_run, inputs, mess
 # ------------------------------------------------------------------------- evaluate and export
 
 
-def test_python_evaluates_and_exports_as_the_commands_do(cli, trained, here, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
+def test_python_evaluates_and_exports_as_the_commands_do(cli, trained):
     path = str(trained / "run")
     with open_trained(path) as run:
         result, exports = run.evaluate(), run.export("one")

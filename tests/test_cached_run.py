@@ -1,7 +1,5 @@
 """Runs that are trained once: what they count by, and what a failed or killed training leaves."""
 
-from __future__ import annotations
-
 import fcntl
 import glob
 import os
@@ -156,19 +154,16 @@ def test_of_two_that_need_a_run_one_trains_and_the_other_waits(cache, monkeypatc
     assert len(cache.trainings) == 1 and not other.is_alive()
 
 
-def test_what_a_killed_training_left_is_removed_by_the_next(cache):
+@pytest.mark.parametrize("part, place", [("content", "left"), ("content/run", "../gone")])
+def test_a_run_that_is_gone_is_trained_again_without_what_a_killed_training_left(
+    cache, part, place
+):
     cache.open()
     (name,) = os.listdir(cache.folder)
-    os.rename(os.path.join(cache.folder, name, "content"), os.path.join(cache.folder, name, "left"))
+    folder = os.path.join(cache.folder, name)
+    os.rename(os.path.join(folder, part), os.path.join(folder, place))
     assert cache.open().step == 3 and len(cache.trainings) == 2
-    assert os.listdir(os.path.join(cache.folder, name)) == ["content"]
-
-
-def test_a_run_that_is_gone_is_trained_again(cache):
-    cache.open()
-    (name,) = os.listdir(cache.folder)
-    shutil.rmtree(os.path.join(cache.folder, name, "content", "run"))
-    assert cache.open().step == 3 and len(cache.trainings) == 2
+    assert os.listdir(folder) == ["content"]
 
 
 def test_a_signal_ends_the_wait_for_another_process_within_a_run(cache, monkeypatch):

@@ -1,7 +1,5 @@
 """Help that fits a screen, and the words of other tools."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

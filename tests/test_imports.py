@@ -1,7 +1,5 @@
 """Which module imports what: checked in the sources and in fresh processes."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util

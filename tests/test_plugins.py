@@ -208,11 +208,6 @@ def package(request, site):
     return name + ":"
 
 
-def import_submodules(package):
-    for module in SUBMODULES:
-        importlib.import_module(package.rstrip(":") + "." + module)
-
-
 def check_hooks_of_package(plugins):
     names = ["options", "build", "call", "loss", "optimize", "predict"]
     assert hook_names(plugins.model) == names
@@ -225,7 +220,8 @@ def check_hooks_of_package(plugins):
 def test_a_submodule_with_a_hooks_name_does_not_replace_the_hook(package):
     plugins = Plugins(load(package))
     check_hooks_of_package(plugins)
-    import_submodules(package)
+    for module in SUBMODULES:
+        importlib.import_module(package.rstrip(":") + "." + module)
     replaced = "first" not in package  # otherwise the definition of the hook came last
     assert inspect.ismodule(plugins.model.object.call) == replaced
     check_hooks_of_package(plugins)

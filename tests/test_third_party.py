@@ -4,8 +4,6 @@ The packages in `samples` are such plugins. Their own tests check them beside th
 they are found by their entry points, and one that draws and has an extension is trained.
 """
 
-from __future__ import annotations
-
 import os
 import re
 
@@ -14,12 +12,8 @@ from environment_fixtures import PACKAGES, REPOSITORY
 from file_fixtures import read_json
 
 
-def package_of(name):
-    return "toolkit_" + name.replace("-", "_")
-
-
 def test_all_packages_come_from_their_wheels(installed):
-    packages = ["toolkit", *map(package_of, PACKAGES)]
+    packages = ["toolkit", *("toolkit_" + name.replace("-", "_") for name in PACKAGES)]
     code = "; ".join(f"import {package}; print({package}.__file__)" for package in packages)
     paths = installed.run("-c", code).out.split()
     assert len(paths) == len(packages)

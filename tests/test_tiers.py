@@ -1,7 +1,5 @@
 """Which tests run when, how two Pythons share them, and how many workers run them."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

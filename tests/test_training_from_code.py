@@ -1,7 +1,5 @@
 """A training that is called from Python shows itself where somebody looks."""
 
-from __future__ import annotations
-
 import io
 import sys
 import types

@@ -17,8 +17,6 @@ of all tiers run.
     python tests/tiers.py [FILE ...]          renew seconds.txt
 """
 
-from __future__ import annotations
-
 import collections
 import os
 import re

@@ -1,7 +1,5 @@
 """The network that learns features without labels: its loss, and a real training."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What `toolkit verify` and `toolkit doctor` say of a run whose files are damaged."""
 
-from __future__ import annotations
-
 import os
 import re
 

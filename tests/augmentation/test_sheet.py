@@ -1,7 +1,5 @@
 """`toolkit data show`: what is on the sheet; the presets, what beats them, and their table."""
 
-from __future__ import annotations
-
 import json
 import os
 

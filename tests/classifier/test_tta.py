@@ -1,7 +1,5 @@
 """Test-time augmentation of the classifier: mean probabilities over the views, in each command."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

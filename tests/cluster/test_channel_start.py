@@ -1,7 +1,5 @@
 """The start of a job: who joins, who is missing, and who does not belong to it."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

@@ -1,7 +1,5 @@
 """Two hosts: network namespaces with a cable between them. Needs root and the command `ip`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

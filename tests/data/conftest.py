@@ -1,15 +1,11 @@
 """Fixtures that write tiny data sets."""
 
 import os
-import sys
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, os.path.dirname(__file__))
-
-from data_fixtures import NUM_IMAGES, numbered_images  # noqa: E402
-from file_fixtures import write_idx  # noqa: E402
+from data_fixtures import NUM_IMAGES, numbered_images
+from file_fixtures import write_idx
 
 
 @pytest.fixture

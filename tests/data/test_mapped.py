@@ -1,7 +1,5 @@
 """Data that is decoded once into the cache: what is read again, what is found damaged."""
 
-from __future__ import annotations
-
 import os
 import threading
 

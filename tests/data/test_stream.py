@@ -1,7 +1,5 @@
 """The streaming reader: components of any kind, any batch first, memory, threads."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The console: lines in a pipe, a bar on a terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

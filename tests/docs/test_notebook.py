@@ -2,8 +2,6 @@
 Jupyter, where a training shows itself.
 """
 
-from __future__ import annotations
-
 import re
 
 import process_fixtures

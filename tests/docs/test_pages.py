@@ -3,8 +3,6 @@
 `page_fixtures.py` says how a page marks what is run.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

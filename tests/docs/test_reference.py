@@ -1,7 +1,5 @@
 """The reference, for authors of plugins and on the site, is that of the sources."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

@@ -1,7 +1,7 @@
-"""Puts the folders of the fuzz tests and of the tests of data on the path, for shared modules."""
+"""Puts the folder of the tests of data on the path, for shared modules."""
 
 import os
 import sys
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [FOLDER, os.path.join(os.path.dirname(FOLDER), "data")]
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "data"))

@@ -1,11 +1,6 @@
-"""Each test builds in a graph of its own, and finds the helper beside it."""
-
-import os
-import sys
+"""Each test builds in a graph of its own."""
 
 import pytest
-
-sys.path.insert(0, os.path.dirname(__file__))
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,6 @@ NETWORKS = ["mlp", "dcgan", "resnet"]
 # ---------------------------------------------------------------------------------------- attention
 
 
-def make_attentive_run(network, shape=(28, 20, 3), **values):
-    settings = {"attention": 14, "latent_size": 5, "width": 8, "spectral_norm": False}
-    return make_run(shape, network=network, **dict(settings, **values))
-
-
 def of_attention(variables):
     return {v.op.name.split("attention/")[1]: v for v in variables if "/attention/" in v.op.name}
 
@@ -53,7 +48,8 @@ def expected_attention(x, kernels, scale):
 
 @pytest.mark.parametrize("network", architecture.ATTENTIVE)
 def test_both_networks_have_it_in_the_map_of_that_side_and_start_without_it(network):
-    run, plain = (make_attentive_run(network, attention=side) for side in (14, 0))
+    settings = {"network": network, "latent_size": 5, "width": 8, "spectral_norm": False}
+    run, plain = (make_run((28, 20, 3), attention=side, **settings) for side in (14, 0))
     generator, discriminator = Generator(run), Discriminator(run)
     scopes = {"reuse": tf.AUTO_REUSE, "use_resource": True}
     with tf.variable_scope("", **scopes):  # the same variables, but those of attention
@@ -163,24 +159,15 @@ def test_a_generator_starts_alike_for_all_labels_and_learns_each_ones_row(networ
 # --------------------------------------------------------------------- minibatch standard deviation
 
 
-def features_of(count, seed=0):
-    return np.random.RandomState(seed).normal(size=(count, 5)).astype(np.float32)
-
-
-def expected_stddev(groups):
-    """The mean over the features of each group's standard deviations; groups [M, G, F]."""
-    return groups.std(axis=1).mean(axis=1)
-
-
 @pytest.mark.parametrize("is_known", [True, False], ids=["size known", "size unknown"])
 @pytest.mark.parametrize("count, groups", [(12, (3, 4, 5)), (8, (2, 4, 5)), (7, (1, 7, 5))])
 def test_each_image_has_the_standard_deviation_of_its_group_or_of_an_odd_batch(
     count, groups, is_known
 ):
-    x = features_of(count)
+    x = np.random.RandomState(0).normal(size=(count, 5)).astype(np.float32)
     inputs = tf.placeholder_with_default(x, (count if is_known else None, 5))
     result = evaluate(layers.group_stddev(inputs, 4))
-    expected = np.repeat(expected_stddev(x.reshape(groups)), groups[1])
+    expected = np.repeat(x.reshape(groups).std(axis=1).mean(axis=1), groups[1])  # of features
     np.testing.assert_allclose(result[:, 0], expected, rtol=1e-5)
 
 

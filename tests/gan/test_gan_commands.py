@@ -1,7 +1,5 @@
 """`toolkit sample`: where it writes, which class is meant, what a GAN is fed, what is refused."""
 
-from __future__ import annotations
-
 import functools
 import os
 import types

@@ -14,12 +14,10 @@ from toolkit.options import resolve
 @pytest.mark.parametrize(
     "classes, num_images, name, reason",
     [
-        (10, 4000, "quick", "the 4,000 images have labels of 10 classes"),
         (10, FEW_IMAGES, "quick", "the 3,000 images have labels of 10 classes"),
         (10, FEW_IMAGES - 1, "small-data", "the 2,999 images are fewer than 3,000"),
         (0, 60000, "unlabelled", "the 60,000 images have no labels"),
         (1, 60000, "unlabelled", "the 60,000 images have one class"),  # which tells nothing
-        (0, 100, "small-data", "the 100 images are fewer than 3,000; clusters replace labels"),
         (0, 90, "small-data", "the 90 images are fewer than 3,000; clusters replace labels"),
         (2, 89, "tiny-data", "the 89 images are fewer than 90"),
         (0, 1, "tiny-data", "there is one image"),

@@ -1,7 +1,5 @@
 """Random numbers are a function of (seed, name, step), in an evaluation of (seed, name, place)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from graph_fixtures import Constant, evaluate, make_plugin, make_run, session

@@ -1,7 +1,5 @@
 """Replicas: parts of a batch, draws, averages; workers with parameter servers: devices."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The features of the scores: pixels, a classifier's run, and the choice of features."""
 
-from __future__ import annotations
-
 import json
 import types
 

@@ -1,7 +1,5 @@
 """Evaluate, predict with and export a trained run; the model is x W + b, which numpy can check."""
 
-from __future__ import annotations
-
 import csv
 import json
 

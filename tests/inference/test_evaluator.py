@@ -1,7 +1,5 @@
 """An evaluation passes over a split in batches; its results equal those computed in numpy."""
 
-from __future__ import annotations
-
 import glob
 import os
 

@@ -1,7 +1,5 @@
 """Predict on files: nothing about their pixels, types and endings is guessed."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`toolkit plugins check` and `toolkit plugins show`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """New plugins of each kind, installed in a fresh environment beside the wheel of toolkit."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

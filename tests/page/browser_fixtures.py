@@ -1,7 +1,5 @@
 """A browser without a window and without a network, in which tests open pages."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

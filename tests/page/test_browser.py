@@ -1,7 +1,5 @@
 """Pages in a browser: what they request, who can read them, what their script does, and paper."""
 
-from __future__ import annotations
-
 import pytest
 from PIL import Image
 from synthetic_runs import write_run

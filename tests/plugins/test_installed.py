@@ -1,7 +1,5 @@
 """Installed plugins: what is wrong with one is said without an import, and harms no other."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

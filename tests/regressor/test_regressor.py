@@ -1,7 +1,5 @@
 """The regressor: what it learns, what it says of it, and which data it refuses."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

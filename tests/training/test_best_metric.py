@@ -3,8 +3,6 @@
 The metrics of these runs are known at each step, and so is the step that has to be the best.
 """
 
-from __future__ import annotations
-
 import io
 import math
 

@@ -1,7 +1,5 @@
 """`toolkit resume RUN --from STEP`: a new run that continues from an earlier commit of another."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """A run that starts with the weights of another model: which ones, exactly once, and recorded."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """What the length of a run means for its gradients, and what differs in a later session."""
 
-from __future__ import annotations
-
 import pytest
 
 from toolkit.errors import UsageError

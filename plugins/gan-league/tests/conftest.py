@@ -1,7 +1,5 @@
 """The league's modules, its command, and the helpers of the toolkit's own tests, uninstalled."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The league of GANs in benchmarks/: who is first, its rounds, and equal terms for its peers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Programs in `toolkit gan-league`: their processes, what they write, and their failures."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

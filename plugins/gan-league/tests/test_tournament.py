@@ -1,7 +1,5 @@
 """`toolkit gan-league`: what it trains, what it reads of the runs, and a whole tournament."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The diffusion model keeps the contracts of toolkit, and its two processes fit each other."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

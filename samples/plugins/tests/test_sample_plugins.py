@@ -1,7 +1,5 @@
 """The plugins in the folder above: what all of them keep, and what each is an example of."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import struct

@@ -1,7 +1,5 @@
 """A search on a real Ray of two workers, one of which is killed in the middle of a trial."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """The segmentation keeps the contracts of toolkit, ignores pixels without a class, and reports."""
 
-from __future__ import annotations
-
 import math
 import os
 

@@ -1,7 +1,5 @@
 """The text classifier keeps the contracts of toolkit, and reads words, not their padding."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np
