@@ -131,9 +131,9 @@ run.apply([run.gradients(loss, variables)])
 # convert tensor
 @hookimpl  # here
 def convert(features, labels):
-    return tf.zeros([6, 6, 1], name='zeros'), labels
-Error: The hook 'convert' returned no example for example 0: 'zeros:0' is a tensor of a graph, which
-has no value yet (hook 'convert' of plugin 'bad', {here}).
+    return tf.zeros([6, 6, 1], name='unknown'), labels
+Error: The hook 'convert' returned no example for example 0: 'unknown:0' is a tensor of a graph,
+which has no value yet (hook 'convert' of plugin 'bad', {here}).
 Compute it with NumPy, or in the graph, in the hook 'call'.
 
 # filter all (exit code 4)
