@@ -345,7 +345,9 @@ class Run:
             name: of the optimizer, one per name; it prefixes the logged values learning_rate and
                 gradient_norm.
             learning_rate: replaces the option's full rate; a number or a float32 scalar tensor.
-            after: called when the update is built; returns an op that runs after it.
+            after: called when the update is built; returns an op that runs after it, and after the
+                state updates (of batch norm) of all that is applied together. A refused step
+                undoes what it writes, too.
             optimizer: a name, as --optimizer takes it; or a function from the learning rate, a
                 float32 scalar tensor, to an object of tf.train or tf.keras.optimizers, such as the
                 class `tf.train.AdamOptimizer`; or an object, which has a rate of its own, so that
