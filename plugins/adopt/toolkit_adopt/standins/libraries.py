@@ -56,22 +56,22 @@ def array(object, dtype=None, **kwargs) -> np.ndarray:
     """
     if kwargs.get("copy") is False and _VERSION >= (2, 0):
         kwargs["copy"] = None
-    try:
-        return _array(object, dtype, **kwargs)
-    except ValueError as error:
-        if dtype is not None or "inhomogeneous" not in str(error):
-            raise
-        return _array(object, np.object_, **kwargs)
+    return _of_uneven_rows(_array, object, dtype, **kwargs)
 
 
-def asarray(a, dtype=None, order=None, **kwargs) -> np.ndarray:
+def asarray(a, dtype=None, *args, **kwargs) -> np.ndarray:
     """`np.asarray`, which once made an array of objects of such rows, too."""
+    return _of_uneven_rows(_asarray, a, dtype, *args, **kwargs)
+
+
+def _of_uneven_rows(make, value, dtype, *args, **kwargs) -> np.ndarray:
+    """What a function makes of a value; of rows of several lengths without a dtype, objects."""
     try:
-        return _asarray(a, dtype, order, **kwargs)
+        return make(value, dtype, *args, **kwargs)
     except ValueError as error:
         if dtype is not None or "inhomogeneous" not in str(error):
             raise
-        return _asarray(a, np.object_, order, **kwargs)
+        return make(value, np.object_, *args, **kwargs)
 
 
 def fromstring(string, dtype=float, count=-1, *, sep="", **kwargs) -> np.ndarray:
