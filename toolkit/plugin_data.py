@@ -11,13 +11,13 @@ import numpy as np
 from .data.column import Column, Sequences
 from .data.decoded import hash_texts
 from .data.examples import (
-    LENGTH,
     Dataset,
     Split,
     check_alike,
     describe,
     iterate_slices,
     with_classes,
+    without_lengths,
 )
 from .data.reading_options import ColumnOptions, ImageOptions
 from .data.spec import DataSpec
@@ -168,10 +168,7 @@ def _as_sequences(split: Split, keys: List[str]) -> Split:
     for key in missing:
         values = np.asarray(columns[key].values)
         columns[key] = columns[key].with_values(Sequences.join(list(values)))
-    # `Split` itself adds the lengths of a sequence.
-    lengths = {k + LENGTH for k, column in columns.items() if isinstance(column.values, Sequences)}
-    leaves = {key: column for key, column in columns.items() if key not in lengths}
-    aligned = Split(*pack(leaves), index=split.index)
+    aligned = Split(*pack(without_lengths(columns)), index=split.index)
     aligned.make_dataset = split.make_dataset
     return aligned
 

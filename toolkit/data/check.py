@@ -117,9 +117,10 @@ def _measure_ranges(split: Split, keys: Sequence[str], source: str) -> Dict[str,
     """
     chunks: Dict[str, List[Any]] = collections.defaultdict(list)
     for part in iterate_slices(split):
-        for key, array in split.read(part, keys).items():
+        flat = split.read(part, keys)
+        for key, array in flat.items():
             if split.components[key].is_sequence:  # padding is no value
-                lengths = split.read(part, [key + LENGTH])[key + LENGTH]
+                lengths = flat[key + LENGTH]
                 array = array[np.arange(array.shape[1]) < lengths[:, np.newaxis]]
             if not array.size:
                 continue

@@ -264,6 +264,12 @@ class Dataset:
         return self._sha256
 
 
+def without_lengths(columns: Mapping[str, Column]) -> Dict[str, Column]:
+    """Columns by flat key, but the lengths of sequences, which `Split` itself adds."""
+    lengths = {k + LENGTH for k, column in columns.items() if isinstance(column.values, Sequences)}
+    return {key: column for key, column in columns.items() if key not in lengths}
+
+
 def iterate_slices(split: Split) -> Iterator[slice]:
     """Slices of a split that are small enough to be read at once, from its start to its end."""
     example_bytes = max(1, split.nbytes // max(1, len(split)))

@@ -33,7 +33,7 @@ import numpy as np
 from ..data.arrays.idx import read_idx, starts_as_idx
 from ..data.arrays.npz import read_arrays
 from ..data.column import TEXT, as_array
-from ..data.examples import LENGTH, Split, describe
+from ..data.examples import LENGTH, Split, describe, without_lengths
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, is_picture, parse_colour, read_image
@@ -248,10 +248,7 @@ def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
     keys = spec.record_keys
     model = spec if keys is None else spec._replace(records=dict(keys, labels=()))
     dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, model=model)
-    columns = dataset.splits["train"].columns
-    lengths = {key + LENGTH for key, each in columns.items() if each.component.is_sequence}
-    own = {key: each for key, each in columns.items() if key not in lengths}
-    split = Split(pack_role(own, FEATURES))
+    split = Split(pack_role(without_lengths(dataset.splits["train"].columns), FEATURES))
     expected = {key: each[:2] for key, each in spec.flat.items() if not key.startswith(LABELS)}
     actual = {key: each[:2] for key, each in split.components.items() if key in expected}
     if actual != expected:
