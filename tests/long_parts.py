@@ -39,15 +39,20 @@ PARTS = {
     **{
         f"chaos-{name}": (
             f"{kills} kills of {subject}",
-            [*PYTEST, f"tests/audit/test_chaos.py::{test}"],
-            # One command has all kills of a run.
-            {"TOOLKIT_CHAOS_KILLS": str(kills), "TOOLKIT_TEST_PATIENCE": "3600"},
+            [*PYTEST, f"tests/audit/test_chaos.py::test_{test}"],
+            # One command has all kills of a part.
+            {
+                "TOOLKIT_CHAOS_KILLS": str(kills),
+                "TOOLKIT_CHAOS_SEED": str(seed),
+                "TOOLKIT_TEST_PATIENCE": "3600",
+            },
         )
-        for name, kills, subject, test in (
-            ("memory", 200, "a classifier", "test_a_small_network_survives_kills[resident]"),
-            ("stream", 200, "a streamed classifier", "test_a_small_network_survives_kills[stream]"),
-            ("gan", 200, "a GAN", "test_two_networks_survive_kills"),
-            ("cluster", 50, "two workers", "test_a_cluster_is_replayed_and_survives_kills"),
+        for name, kills, seed, subject, test in (
+            ("memory", 200, 3, "a classifier", "a_small_network_survives_kills[resident]"),
+            ("stream", 200, 3, "a streamed classifier", "a_small_network_survives_kills[stream]"),
+            ("gan-1", 100, 3, "a GAN", "two_networks_survive_kills"),
+            ("gan-2", 100, 4, "a GAN, others", "two_networks_survive_kills"),
+            ("cluster", 50, 3, "two workers", "a_cluster_is_replayed_and_survives_kills"),
         )
     },
     **{

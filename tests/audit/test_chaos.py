@@ -16,7 +16,9 @@ from run_fixtures import write_plugin
 from toolkit import testing
 from toolkit.storage.run_folder import RunFolder
 
-KILLS = int(os.environ.get("TOOLKIT_CHAOS_KILLS", "2"))  # before a test changes the environment
+# Before a test changes the environment.
+KILLS = int(os.environ.get("TOOLKIT_CHAOS_KILLS", "2"))
+SEED = int(os.environ.get("TOOLKIT_CHAOS_SEED", "3"))
 CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--steps", "150"]
 CLASSIFIER += ["--best-metric", "accuracy"]
 GAN = ["--plugin", "gan", "--network", "mlp", "--steps", "80", "--sample-steps", "20"]
@@ -84,7 +86,7 @@ def check_run(kills):
     lines = RunFolder("run").metrics.lines()
     assert len(lines) > 10 and not any("examples_per_sec" in line for line in lines)
     facts = json.loads(
-        command("verify", "run", "-v", "--replay", ":", "--chaos", kills, "--seed", 3, "--json")
+        command("verify", "run", "-v", "--replay", ":", "--chaos", kills, "--seed", SEED, "--json")
     )
     last = RunFolder("run").checkpoints.list()[-1]
     assert sum(facts["chaos"]["kills"].values()) == kills
