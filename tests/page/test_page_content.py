@@ -12,6 +12,7 @@ from toolkit.cli.report import render_runs
 from toolkit.comparison.record import read_record, read_runs
 from toolkit.page.chart import Axis, Line, make_chart
 from toolkit.page.curves import Curve, Curves
+from toolkit.page.events import find_place
 from toolkit.page.quantities import parse_quantity
 from toolkit.page.tables import Span, make_table
 from toolkit.page.values import format_alike, format_number
@@ -189,8 +190,8 @@ def test_advice_comes_from_the_facts_of_the_run(here, values, advice):
 
 
 def test_the_command_names_the_folder_as_the_user_did_and_says_what_else_it_needs(here):
-    argv = ["toolkit", "run", "--run-dir", "my runs/a"]
-    run = content(manifest={"argv": argv}, sessions=RESUMED, plugin="../model.py")
+    argv = ["toolkit", "run", "--run-dir", "my runs/a/"]
+    run = content("my runs/a", manifest={"argv": argv}, sessions=RESUMED, plugin="../model.py")
     assert run["again"] == (
         "toolkit run --config 'my runs/a'/config.json --run-dir 'my runs/a'-again"
     )
@@ -203,6 +204,18 @@ def test_the_command_names_the_folder_as_the_user_did_and_says_what_else_it_need
         "The run began with the weights of parent, step 50 (tensors aaaaaaaaaaaaaaaa), which it"
         " needs."
     )
+
+
+@pytest.mark.parametrize(
+    "path, words, place",
+    [
+        ("runs/linear/2026-ab12", ["run"], "runs/linear/2026-ab12"),  # the default folder
+        ("exp/a", ["resume", "exp/a"], "exp/a"),
+        ("runs/copy", ["run", "--run-dir=runs/a"], "runs/copy"),
+    ],
+)
+def test_a_run_is_named_by_its_own_place(here, path, words, place):
+    assert find_place(read_record(write_run(path, manifest={"argv": ["toolkit", *words]}))) == place
 
 
 def test_a_branch_is_made_again_from_its_parent(here):
@@ -262,6 +275,7 @@ def test_steps_have_whole_ticks_and_the_last_one_is_within_the_chart(values, tic
 
 
 ODD = [[], [math.nan], [0.0, 0.0], [1e299, -1e299], [1e-300, 1.0], [5.0]]
+ODD += [[0.1135, 0.11350000000000002]]
 ODD += [[1e-305, 1e-200, 1.0], [1e-250, 1e-250, 1e299]]  # logarithmic
 
 

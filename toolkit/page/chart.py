@@ -50,7 +50,7 @@ class Axis:
     ):
         self.start, self._end, self._is_log = start, end, is_log
         low, high = map(self._scale, (min(values, default=0.0), max(values, default=1.0)))
-        if low == high:
+        if high - low <= 1e-12 * max(abs(low), abs(high)):  # ticks would have equal places
             space = 1.0 if is_whole or is_log else abs(low) / 2 or 1.0
             low, high = low - space, high + space
         power = 10.0 ** math.floor(math.log10((high - low) / _NUM_TICKS))

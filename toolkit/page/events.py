@@ -82,12 +82,16 @@ def read_autopsy(record: RunRecord) -> List[str]:
 
 
 def find_place(record: RunRecord) -> str:
-    """The folder of a run for a shell: as the user named it, else as the console does."""
-    place = record.name if os.sep in record.name else os.path.join("runs", record.name)
-    for before, word in zip(record.argv, [*record.argv[1:], ""]):
-        if before == "--run-dir" or before.startswith("--run-dir="):
-            place = before.partition("=")[2] or word
-    return shell_argument(place)
+    """The folder of a run for a shell: as the command that trained it names it, else from the
+    folder `runs` on, in which it is by default."""
+    above, own = record.path.split(os.sep)[-3:-1], os.path.basename(record.path)
+    start = above.index("runs") if "runs" in above else len(above)
+    places = [record.name if os.sep in record.name else os.path.join("runs", own)]
+    places += [os.path.join(*above[start:], own)] if start < len(above) else []
+    for word in record.argv[2:]:
+        named = os.path.normpath(word[10:] if word.startswith("--run-dir=") else word)
+        places += [named] if os.path.basename(named) == own else []  # not of a copy
+    return shell_argument(places[-1])
 
 
 def describe_recipe(record: RunRecord, entries: Sequence[Entry]) -> Tuple[str, List[str]]:

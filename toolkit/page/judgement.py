@@ -118,7 +118,7 @@ def _judge_length(record: RunRecord, curves: Sequence[Curve]) -> Iterator[Findin
         is_last = is_last and record.step >= (record.total_steps or 0)  # else something ended it
         if is_last and gain - before > _STILL * before:
             advice = f"The validation's {name} still got better at the end: train longer, say"
-            yield Finding("", advice=f"{advice} --{flag} {2 * length:.0f}.")
+            yield Finding("", advice=f"{advice} --{flag} {2 * length:.10g}.")
             return
 
 
