@@ -9,7 +9,7 @@ from process_fixtures import wait_until
 
 from toolkit.display import waits
 from toolkit.display.console import Console, progress_line
-from toolkit.display.numbers import format_bytes, format_duration, format_number
+from toolkit.display.numbers import format_bytes, format_duration, format_number, join_metrics
 
 
 class Clock:
@@ -205,3 +205,9 @@ def test_elsewhere_the_outer_wait_has_one_line_unless_it_ends_before(at_once):
             inner.appear()
     wait.appear()
     assert stream.getvalue() == "Reading\n"
+
+
+def test_small_and_large_metrics_keep_their_digits():
+    interval = {"low": 1e-5, "high": 3e-5, "level": 0.95}
+    result = {"metrics": {"mse": 2e-5, "accuracy": 0.96}, "intervals": {"mse": interval}}
+    assert join_metrics(result) == "accuracy 0.9600  mse 2.00e-05 [1.00e-05, 3.00e-05]"

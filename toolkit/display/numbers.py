@@ -41,8 +41,8 @@ def join_metrics(result: Dict[str, Any]) -> str:
     texts = []
     for name, value in sorted(result["metrics"].items()):
         interval = result.get("intervals", {}).get(name)
-        ends = f" [{interval['low']:.4f}, {interval['high']:.4f}]" if interval else ""
-        texts.append(f"{name} {value:.4f}{ends}")
+        ends = [format_number(interval[end]) for end in ("low", "high")] if interval else []
+        texts.append(f"{name} {format_number(value)}" + (f" [{', '.join(ends)}]" if ends else ""))
     return "  ".join(texts)
 
 

@@ -11,7 +11,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..display.console import MAX_METRICS, Console
-from ..display.numbers import describe_level, describe_omissions, join_metrics
+from ..display.numbers import describe_level, describe_omissions, format_number, join_metrics
 from ..display.waits import waiting
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..storage.entries import FINISHED, TRAINED
@@ -176,13 +176,14 @@ def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
 
 def describe_best(best: Dict[str, Any]) -> str:
     """What the best checkpoint has, from its record: "lowest loss 0.1234 (validation, step 5)"."""
-    value, word = best["value"], WORDS[best["direction"]]
+    word = WORDS[best["direction"]]
+    value, noise = format_number(best["value"]), format_number(best.get("noise") or 0.0)
     place = f"validation, step {best['step']}"
-    best_value = best.get("reached", value)
-    if best_value == value:
-        return f"{word} {best['metric']} {value:.4f} ({place})"
-    reason = f"the newest within the noise, {best['noise']:.4f}, of the {word}, {best_value:.4f}"
-    return f"{best['metric']} {value:.4f} ({place}: {reason})"
+    reached = best.get("reached", best["value"])
+    if reached == best["value"]:
+        return f"{word} {best['metric']} {value} ({place})"
+    reason = f"the newest within the noise, {noise}, of the {word}, {format_number(reached)}"
+    return f"{best['metric']} {value} ({place}: {reason})"
 
 
 def _describe_test(summary: Dict[str, Any]) -> List[Tuple[str, str]]:

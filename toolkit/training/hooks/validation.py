@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from ...display.console import MAX_METRICS
+from ...display.numbers import format_number
 from ...errors import ToolkitError
 from ...files import to_json_value
 from ...storage.run_folder import RunFolder
@@ -139,7 +140,7 @@ class Validation(SessionHook):
             best = self._metric.name if self._metric else ""
             names = [name for name in reversed(list(metrics)) if not name.endswith("_noise")]
             names.sort(key=lambda name: name != best)  # stable
-        text = "  ".join(f"{name} {metrics[name]:.4f}" for name in names[:MAX_METRICS])
+        text = "  ".join(f"{name} {format_number(metrics[name])}" for name in names[:MAX_METRICS])
         if text:  # a model may have nothing to be judged by
             self.loop.log(f"step {step}  validation  {text}")
 
