@@ -105,6 +105,7 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
         ("flag=on", ["b"]),
         ("data~MNIST", ["a", "b"]),
         ("created>2026-01-01", ["a", "b"]),
+        ("created>2025", ["a", "b"]),
         ("name!=a", ["b"]),
     ],
 )
@@ -114,6 +115,13 @@ def test_conditions_compare_options_metrics_and_fields(here, cli, condition, mat
     result = cli("runs", ".", "--where", condition, "--sort", "name")
     assert result.code == 0, result.err
     assert names(result) == matches
+
+
+def test_a_column_of_runs_beyond_the_limit_is_known(here, cli):
+    write_run("tested", metrics={"accuracy": 0.9}, manifest={"created": "2025"})
+    write_run("training")
+    result = cli("runs", ".", "--limit", "1", "--columns", "name,accuracy")
+    assert result.code == 0, result.err
 
 
 @pytest.mark.parametrize("argv", [["--where", "learn>1"], ["--sort", "learn"], ["--columns", "x"]])

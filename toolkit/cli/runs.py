@@ -80,14 +80,14 @@ def runs(
     if metric is not None and known and not any(row.metric for row in rows):
         raise UsageError(f"No run has the metric '{metric}'.", hint=suggest(metric, known))
     num_rows = len(rows)
+    names = [name.strip().replace("-", "_") for name in (columns or "").split(",")]
+    names = list(filter(None, names))
+    listing.check_columns(names, rows, (*COLUMNS, *MORE_COLUMNS))
     rows = listing.filter_rows(rows, conditions)
     listing.add_special_options(rows)
     rows = listing.sort_rows(rows, sort, reverse)[:limit]
     rankings = "" if sort in UNRANKED else listing.describe_rankings(rows, sort)
     notes += [rankings] if rankings else []
-    names = [name.strip().replace("-", "_") for name in (columns or "").split(",")]
-    names = list(filter(None, names))
-    listing.check_columns(names, rows, (*COLUMNS, *MORE_COLUMNS))
     if as_json:  # in one line: indented, thousands of runs take seconds
         print_json({"runs": [row.facts for row in rows], "notes": notes}, indent=None)
         return 0

@@ -189,7 +189,8 @@ class Condition(NamedTuple):
         if self.name not in row.values:
             return False
         value = row.values[self.name]
-        text, number, limit = format_value(value), _as_number(value), _as_number(self.value)
+        text, number = format_value(value), _as_number(value)
+        limit = None if self.name == "created" else _as_number(self.value)  # a year is no number
         are_numbers = number is not None and limit is not None
         if self.operator == "~":
             return self.value.lower() in text.lower()
