@@ -32,9 +32,9 @@ def stated(**values):
     return small_definition(**dict(left_open, **values))
 
 
-def plan(epochs=10, best_metric=None, **values):
+def plan(epochs=10, best_metric=None, steps=None, **values):
     study = stated(**values)
-    options = CoreOptions(batch_size=10, best_metric=best_metric)
+    options = CoreOptions(batch_size=10, best_metric=best_metric, steps=steps)
     return fill_in(complete(study, study), epochs, options, METRICS, 1000)
 
 
@@ -68,6 +68,7 @@ def test_a_metric_without_a_meaning_is_refused(text, message):
     [
         ({}, Budget("examples", 10000)),  # ten epochs
         ({"epochs": 3}, Budget("examples", 3000)),
+        ({"epochs": 0, "steps": 7}, Budget("steps", 7)),  # such as a preset of the data has
         ({"budget": Budget("examples", 500)}, Budget("examples", 500)),
     ],
 )

@@ -81,6 +81,16 @@ def test_no_configuration_is_sampled_twice_while_there_are_others(sampler):
     assert len({tuple(each.values.values()) for each in known.values()}) == 10
 
 
+def test_tpe_leaves_no_configuration_out_for_one_that_it_likes():
+    definition = small_definition(trials=30, space=(Dimension("depth", INT, 1, 30),))
+    known = {}
+    for numbers in batches(definition):
+        rows = history(known, lambda number, values: (0, -values["depth"]))
+        for number, values in sample_batch(definition, numbers, known, rows):
+            known[number] = Configuration(number, values)
+    assert len({each.values["depth"] for each in known.values()}) == 30
+
+
 def test_tpe_waits_for_results_after_ten_configurations():
     definition = small_definition(trials=20)
     sizes = [(len(n), needs_results(definition, n)) for n in batches(definition)]

@@ -1,5 +1,6 @@
 """One trial: the command that trains it, and what becomes of each end of its process."""
 
+import contextlib
 import json
 import os
 
@@ -8,14 +9,15 @@ from fake_trials import make_evaluations, open_study
 from search_fixtures import small_definition
 from synthetic_runs import Session, write_run
 
-from toolkit.errors import RetryError
+from toolkit.errors import DataError, RetryError, UsageError
 from toolkit.options import Config, resolve, variable_name
 from toolkit.plugins import Plugins
-from toolkit.search.definition import Configuration, Trial
-from toolkit.search.results import read_result
+from toolkit.search.definition import Budget, Configuration, Result, Trial
+from toolkit.search.results import read_result, write_notes
 from toolkit.search.training import train_trial
 from toolkit.search.trial_options import (
     again_command,
+    find_length,
     resolve_trial,
     shared_options,
     trial_environment,
@@ -185,6 +187,35 @@ def test_the_value_of_a_run_is_that_of_the_checkpoint_which_counted_at_the_rung(
     result = read(VALUES_BY_STEP, has_best, rung, moment)
     assert (result.status, result.step, result.value) == expected
     assert (result.low, result.high) == pytest.approx((result.value - 0.1, result.value + 0.1))
+
+
+def test_a_failure_after_a_rung_keeps_the_value_of_the_rung(tmp_path):
+    study = small_definition(rungs=(1 / 3, 1.0), reduction=3, moment="last")
+    path = str(tmp_path / "trials" / "0007-s2")
+    # A resume repeated the evaluation before the rung, and died before that of the rung.
+    entries = make_evaluations({15: 0.7, 30: 0.6})
+    entries.append(dict(entries[0], step=30))
+    sessions = [Session(0, {30: "a" * 64}), Session(30, {})]
+    write_run(path, sessions, evaluations=entries, manifest={"status": "failed", "step": 30})
+    write_notes(path, Result("failed", "It was killed."))
+    results = [
+        read_result(open_study(study, tmp_path), TRIAL._replace(rung=rung)) for rung in (0, 1)
+    ]
+    assert [(each.status, each.step, each.value) for each in results] == [
+        ("paused", 30, 0.6),
+        ("failed", 30, None),
+    ]
+
+
+@pytest.mark.parametrize("error, length", [(UsageError, 1), (DataError, None)])
+def test_data_that_cannot_be_opened_are_no_configuration_of_one_step(monkeypatch, error, length):
+    def choose(plugins, resolved):
+        raise error("the share is not mounted")
+
+    monkeypatch.setattr("toolkit.search.trial_options.choose_by_data", choose)
+    study = small_definition(budget=Budget("examples", 300))
+    with contextlib.nullcontext() if length else pytest.raises(error):
+        assert find_length(Plugins.load("classifier"), study, {}) == length
 
 
 @pytest.mark.parametrize("evaluations, place", [({30: 0.5, 90: None}, " at step 90"), ({}, "")])

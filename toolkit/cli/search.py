@@ -129,12 +129,13 @@ def search(
     stored, epochs = read_study(folder), 0.0
     if selection.plugins is None:
         names = [name for name, value in own.items() if value not in (None, ())] + list(values)
+        names += ["with"] * bool(selection.extensions) + ["config"] * bool(selection.layers)
         definition, plugins = _reopen(folder, stored, names)
         definition = definition._replace(trials=own["trials"] or definition.trials)
     else:
         plugins = selection.plugins
         resolved = resolve(selection, values)
-        epochs = resolved.options.epochs
+        epochs = resolved.options.epochs if resolved.origins["epochs"].is_choice else 0.0
         definition = _plan(folder, stored, selection, plugins, own, resolved, workers)
     definition = _check(definition, stored, plugins, epochs)
     if not dry_run:
@@ -221,7 +222,7 @@ def _plan(
         )
     if options.early_stopping:
         shared.warn("--early-stopping may end trials before their budget.")
-    if options.steps is not None and not stated.budget.amount:
+    if resolved.origins["steps"].is_choice and options.steps and not stated.budget.amount:
         stated = stated._replace(budget=Budget(STEPS, options.steps))
     return complete(stated, stated)
 
@@ -328,8 +329,9 @@ def _train(
         error.hint = f"Continue with: toolkit search --search-dir {shell_argument(folder)}"
         raise
     table = outcome.make_table(study)
+    page = ""
     try:
-        outcome.write_outcome(table, folder)
+        page = outcome.write_outcome(table, folder)
     except OSError as error:
         shared.warn(f"The table cannot be written to {folder}: {error.strerror}.")
     with shared.optional_output():
@@ -338,7 +340,7 @@ def _train(
         else:
             for line in outcome.format_outcome(study.definition, table):
                 sys.stdout.write(line + "\n")
-            sys.stdout.write(f"page     {os.path.join(folder, outcome.PAGE_FILE)}\n")
+            sys.stdout.write(f"page     {page}\n" if page else "")
     if table["best"] is None:
         raise ToolkitError(
             "No configuration finished.",

@@ -38,7 +38,7 @@ def validate(
 
     Those are checked that are known before the first trial (all of a grid and of random
     configurations, the first ones of TPE), and those at the limits of the space. Each is resolved;
-    of those that differ in numbers within ranges alone, one graph is built. A configuration that is
+    of those that differ in floats within ranges alone, one graph is built. A configuration that is
     sampled later is checked by its own run before the first step.
 
     Raises InterruptedRun if a signal ended the check, RetryError if the process died, and

@@ -75,8 +75,8 @@ class Dimension(NamedTuple):
         if self.kind != CHOICE:
             suffix = ":log" if self.is_log else ""
             if self.step and not (self.kind == INT and self.step == 1):
-                suffix = f":step={self.step:g}"
-            return f"{self.low:g}..{self.high:g}{suffix}"
+                suffix = f":step={value_text(self.step)}"
+            return f"{value_text(self.low)}..{value_text(self.high)}{suffix}"
         texts = [value_text(choice) for choice in self.choices]
         has_lists = any(isinstance(choice, (list, tuple, dict)) for choice in self.choices)
         return ("|" if has_lists or any("," in text for text in texts) else ",").join(texts)

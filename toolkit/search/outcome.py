@@ -123,17 +123,21 @@ def read_group(row: Row, folder: str) -> Group:
 # ----------------------------------------------------------------------------------- files, text
 
 
-def write_outcome(table: Dict[str, Any], folder: str) -> None:
-    """Write table.json and the page of the study. Raises OSError."""
+def write_outcome(table: Dict[str, Any], folder: str) -> str:
+    """Write table.json and the page of the study; return the page's path, "" without any run.
+    Raises OSError.
+    """
     write_json(os.path.join(folder, TABLE_FILE), table)
     records = []
     for row in (Row(**each) for each in table["rows"]):
         if row.status == FINISHED or row.has_failed:
             records += read_group(row, folder).records
-    if records:
-        path = os.path.join(folder, PAGE_FILE)
-        title = f"Search {os.path.basename(os.path.abspath(folder))}"
-        write_page(path, records[:MAX_PAGE_RUNS], search=table, title=title)
+    if not records:
+        return ""
+    path = os.path.join(folder, PAGE_FILE)
+    title = f"Search {os.path.basename(os.path.abspath(folder))}"
+    write_page(path, records[:MAX_PAGE_RUNS], search=table, title=title)
+    return path
 
 
 def format_outcome(definition: Definition, table: Dict[str, Any]) -> List[str]:

@@ -11,7 +11,7 @@ from typing import Mapping, Tuple
 
 from ..errors import UsageError, suggest
 from ..options import CoreOptions
-from .definition import BEST, EXAMPLES, GRID, LAST, TPE, Budget, Definition
+from .definition import BEST, EXAMPLES, GRID, LAST, STEPS, TPE, Budget, Definition
 
 DEFAULT_TRIALS = 20
 MAX_TRIALS = 9999  # numbers have four digits in the names of folders
@@ -30,7 +30,7 @@ def fill_in(
 
     Args:
         definition: what the command states.
-        epochs: the length of a trial for which the command states no budget.
+        epochs: the length of a trial if a person set it so; 0 for that of the options.
         options: of the configuration.
         metrics: the names of those of the validation split, each with "min" or "max", or "" if it
             declares no direction.
@@ -41,7 +41,9 @@ def fill_in(
     """
     best_metric = options.best_metric or ""
     metric, direction = choose_metric(definition.metric, definition.direction, metrics, best_metric)
-    usual = Budget(EXAMPLES, math.ceil(epochs * num_examples))
+    usual = Budget(EXAMPLES, math.ceil((epochs or options.epochs) * num_examples))
+    if options.steps is not None and not epochs:
+        usual = Budget(STEPS, options.steps)
     interval = options.evaluate_steps or options.checkpoint_steps or 0
     definition = definition._replace(
         budget=definition.budget if definition.budget.amount else usual,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Mapping, Optional
 
 from ..comparison.metrics import read_interval
 from ..comparison.record import RunRecord, finite, read_record
@@ -60,13 +60,18 @@ def read_result(study: Study, trial: Trial) -> Optional[Result]:
     best = None
     for entry in record.folder.commits.entries():
         if "validation" in entry.values and entry.step <= end:
-            evaluations, best = entry.values["validation"] or {}, entry.values.get("best")
+            now = entry.values["validation"] or {}
+            # A resume repeats the one before, which a death keeps as the last.
+            if _last_step(now) >= _last_step(evaluations):
+                evaluations, best = now, entry.values.get("best")
     last = evaluations.get("last") or {}
     is_last = trial.rung == len(definition.rungs) - 1
     is_finished = record.status == RUN_FINISHED
     is_paused = record.status == "stopped" and record.step == end
-    is_past = record.step > end and (is_finished or last.get("step") == end)
-    if not is_finished and (is_last or not (is_paused or is_past)):
+    has_value = last.get("step") == end
+    is_past = record.step > end and (is_finished or has_value)
+    has_failed_since = bool(result.status) and record.step == end and has_value
+    if not is_finished and (is_last or not (is_paused or is_past or has_failed_since)):
         return result._replace(step=record.step) if result.status else None
     counted = (evaluations.get("best") if definition.moment == BEST and best else None) or last
     value = finite((counted.get("metrics") or {}).get(definition.metric))
@@ -84,3 +89,7 @@ def read_result(study: Study, trial: Trial) -> Optional[Result]:
         low=ends[0],
         high=ends[1],
     )
+
+
+def _last_step(evaluations: Mapping[str, Any]) -> int:
+    return (evaluations.get("last") or {}).get("step", 0)

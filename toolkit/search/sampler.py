@@ -88,7 +88,9 @@ def sample_batch(
     for number in missing:
         for attempt in range(ATTEMPTS):  # until it differs from those before, if others are left
             seed = _seed(definition.study_seed, number, attempt)
-            values = _ask(definition, number, seed, batch, history)
+            # TPE may suggest the same for ever.
+            is_random = attempt >= ATTEMPTS // 2 or number < STARTUP or definition.sampler != TPE
+            values = _ask(definition, seed, is_random, batch, history)
             if values not in former:
                 break
         former.append(values)
@@ -99,13 +101,13 @@ def sample_batch(
 
 def _ask(
     definition: Definition,
-    number: int,
     seed: int,
+    is_random: bool,
     pending: Sequence[Values],
     history: Sequence[Row],
 ) -> Values:
     """The values that Optuna suggests; `pending` are those of the batch so far."""
-    if definition.sampler != TPE or number < STARTUP:  # considers no others; there may be thousands
+    if is_random:  # considers no others; there may be thousands
         study = make_study(definition, (), optuna.samplers.RandomSampler(seed=seed))
     else:
         with warnings.catch_warnings():  # some versions call these arguments experimental

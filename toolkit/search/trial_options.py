@@ -7,7 +7,7 @@ import os
 import shlex
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from ..errors import ToolkitError
+from ..errors import DataError, RetryError, ToolkitError
 from ..options import FLAG, Config, Origin, Resolved, Value, flag_name, map_paths, resolve
 from ..plugins import Plugins, choose
 from ..preset_choice import choose_by_data
@@ -88,6 +88,8 @@ def find_length(plugins: Plugins, definition: Definition, values: Mapping[str, A
         return definition.count_steps(1)
     try:
         options = choose_by_data(plugins, resolve_trial(plugins, definition, values)).options
+    except (DataError, RetryError):  # of the moment: another process would take another length
+        raise
     except ToolkitError:
         return 1
     return definition.count_steps(options.batch_size * options.batches_per_step)
