@@ -93,8 +93,8 @@ def _parse_line(value: Any, number: int) -> Optional[Line]:
     sizes = [max(0.0, finite(size) or 0.0) for size in items(values.get("sizes"))]
     points, kept = [], []
     for place, point in enumerate(items(values.get("points"))[:MAX_POINTS]):
-        values = [finite(each) for each in [*items(point), None, None, None, None][:4]]
-        x, y, low, high = (None if abs(each or 0) >= MAX_VALUE else each for each in values)
+        four = [finite(each) for each in [*items(point), None, None, None, None][:4]]
+        x, y, low, high = (None if abs(each or 0) >= MAX_VALUE else each for each in four)
         if x is not None and y is not None:
             points.append((x, y, low, high))
             kept.append(sizes[place] if place < len(sizes) else 0.0)
