@@ -87,12 +87,8 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
 
 
 def check_declarations(cls: Type[Options], plugin: str, place: str) -> None:
-    """Raise ToolkitError for the first option of a class without a default that it can have.
-
-    Args:
-        cls: the options class of a plugin.
-        plugin: its name.
-        place: its file, for the message if that of the declaration cannot be read.
+    """Raise ToolkitError for the first option of a plugin's options class without a default that it
+    can have. `place` is the plugin's file, for where that of the declaration cannot be read.
     """
     try:
         cls()

@@ -28,13 +28,8 @@ def is_path_text(value: Any) -> bool:
 
 
 def map_paths(options: Type[Options], name: str, value: Any, function: MapPath) -> Any:
-    """Return the value of an option with `function` applied to each path in it.
-
-    Args:
-        options: the class of the options; values that it does not declare have no paths.
-        name: of the option.
-        value: text, or a list of texts; other values are returned unchanged.
-        function: from a path to a path.
+    """Return the value of an option, a text or a list of texts, with `function` applied to each
+    path in it; other values, and those of options that the class does not declare, as they are.
     """
     facts = declared(options, name)
     form: Any = facts.get("path", False)
@@ -82,12 +77,8 @@ def join_step(path: str, step: Any) -> str:
 
 
 def move_start(path: str, start: str, new_start: str) -> str:
-    """Return a relative path so that it has another starting point; an absolute one stays.
-
-    Args:
-        path: of a file or folder.
-        start: the folder at which the path starts.
-        new_start: the folder at which the result starts.
+    """Return a relative path that starts at the folder `start` as one that starts at `new_start`;
+    an absolute one stays.
     """
     path = os.path.expanduser(path)
     if os.path.isabs(path):
@@ -104,11 +95,9 @@ def move_start(path: str, start: str, new_start: str) -> str:
 def find_path(path: str, folders: Sequence[str]) -> str:
     """Return a path of a configuration file as a path that starts at the working directory.
 
-    Args:
-        path: as the file has it.
-        folders: at which a relative path may start, the best first. An absolute path below or
-            beside the second folder may have moved with it to the first. If the path exists in
-            none, the first counts.
+    A relative path may start at each of the folders, the best first. An absolute path below or
+    beside the second folder may have moved with it to the first. If it exists in none, the first
+    counts.
     """
     here = os.getcwd()
     path = os.path.expanduser(path)

@@ -51,22 +51,14 @@ ENVIRONMENT_PREFIX = "TOOLKIT_"
 
 
 class Resolved(NamedTuple):
-    """The options of a run, and where each value comes from.
-
-    Attributes:
-        options: the typed values.
-        origins: of the values.
-        notes: a sentence for each choice that has no effect or is replaced.
-        open_presets: the options of presets whose value is "auto", each with the name and the
-            options class of the plugin that chooses by the data.
-        choose: from the presets that count, by the option of presets, to the options of the run
-            with them; see `resolve`.
-    """
+    """The options of a run, and where each value comes from."""
 
     options: CoreOptions
     origins: Dict[str, Origin]
-    notes: List[str]
+    notes: List[str]  # a sentence for each choice that has no effect or is replaced
+    # By each option of presets that is "auto": the plugin that chooses by the data.
     open_presets: Mapping[str, PluginOptions]
+    # From the presets that count, by the option of presets, to the options with them.
     choose: Callable[[Mapping[str, Value]], Resolved]
 
 
@@ -89,16 +81,11 @@ def resolve(
 ) -> Resolved:
     """Merge all values into one typed, frozen object.
 
-    Args:
-        classes: the name and the options class of each plugin.
-        layers: for each configuration file its `Config`, or its path and values; weakest first.
-        environment: the variables of the process, of which `TOOLKIT_*` count.
-        flags: by option name, each a text or value that the flag of this name sets, or a `Value`.
-        choices: by the option of presets, the name of the preset that counts where the option is
-            "auto". Without one, the first preset of the class counts, and "auto" remains.
-
-    Raises:
-        UsageError: a name or value is wrong; the message has the value and its origin.
+    `layers` are the configuration files, weakest first, each a `Config`, or its path and values. Of
+    the environment `TOOLKIT_*` count. A flag's value is a text, a value or a `Value`. `choices`
+    has, by the option of presets, the preset that counts where the option is "auto"; without one,
+    the first preset of the class counts, and "auto" remains. Raises UsageError, with the value and
+    its origin, for a wrong name or value.
     """
     classes, files = list(classes), [Config(*each) for each in layers]
     choose = functools.partial(resolve, classes, files, environment, flags)
@@ -179,12 +166,7 @@ def _place_presets(
     layers: Sequence[Values],
 ) -> Dict[int, List[Tuple[Values, Origin]]]:
     """Return the presets that lie just below a layer, by its position, each with the origin of its
-    name. Weaker layers lose what a saved run had from another preset of the class.
-
-    Args:
-        options: the class of all options.
-        classes: the name and the options class of each plugin.
-        layers: the weakest first.
+    name. Weaker layers, the first ones, lose what a saved run had from another preset of the class.
     """
     below: Dict[int, List[Tuple[Values, Origin]]] = {}
     for cls in (cls for _, cls in classes if cls.presets):
@@ -238,15 +220,8 @@ def _drop_foreign_arguments(
 
 
 def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: bool) -> AnyOptions:
-    """Return the typed options of one class that belongs to no run.
-
-    Args:
-        cls: the class.
-        values: values or texts by option name.
-        are_flags: whether messages name flags.
-
-    Raises:
-        UsageError: a name or value is wrong.
+    """Return the typed options of one class that belongs to no run, from values or texts by name.
+    Raises UsageError, which names flags if `are_flags`, for a wrong name or value.
     """
     for name in values:
         if name not in cls.model_fields:

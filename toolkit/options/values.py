@@ -16,18 +16,13 @@ _CHOICES = (FILE, VARIABLE, FLAG, OPTION)
 
 
 class Origin(NamedTuple):
-    """Where a value comes from.
+    """Where a value comes from."""
 
-    Attributes:
-        kind: DEFAULT, PLUGIN, PRESET, DATA, FILE, VARIABLE, FLAG or OPTION.
-        place: the name of the plugin, preset, variable or option, the path of the file, the flag
-            with its dashes; of DATA, the reason why the data chose the value.
-        saved_in: the path of the configuration of a run that had the value from there; "" if this
-            run has it from there.
-    """
-
-    kind: str
+    kind: str  # DEFAULT, PLUGIN, PRESET, DATA, FILE, VARIABLE, FLAG or OPTION
+    # The name of the plugin, preset, variable or option, the path of the file, the flag with its
+    # dashes; of DATA, the reason why the data chose the value.
     place: str = ""
+    # The path of the configuration of a run that had the value from there; "" for this run.
     saved_in: str = ""
 
     def __str__(self) -> str:
@@ -55,11 +50,8 @@ NOT_SET = Origin(DEFAULT)
 
 
 def read_origins(saved: Any, file: str = "") -> Dict[str, Origin]:
-    """Return the origins that a run saved, by the name of the option, without what is none.
-
-    Args:
-        saved: what config.json has.
-        file: its path, where the values count as saved by another run.
+    """Return the origins that a run saved in config.json, by the name of the option, without what
+    is none. `file` is its path, where the values count as saved by another run.
     """
     origins = {}
     for name, text in saved.items() if isinstance(saved, dict) else ():
@@ -81,24 +73,15 @@ Values = Dict[str, Value]  # by the name of the option
 
 
 class Config(NamedTuple):
-    """The contents of a configuration file, or of one that a run saved.
+    """The contents of a configuration file, or of one that a run saved."""
 
-    Attributes:
-        file: its path, for messages.
-        values: of options by name, as the file has them.
-        folders: at which relative paths in the values may start, the best first; () for the
-            working directory.
-        origins: of a file that a run saved, where the run had each value from; may be empty. None
-            if a person wrote the file.
-        plugin: the reference of the model plugin; "" if the file names none. A path in it starts at
-            the working directory.
-        extensions: the references of the extensions, likewise.
-    """
-
-    file: str
-    values: Dict[str, Any]
+    file: str  # its path, for messages
+    values: Dict[str, Any]  # of options by name, as the file has them
+    # At which relative paths in the values may start, the best first; () for the working directory.
     folders: Sequence[str] = ()
+    # Of a file that a run saved, where the run had each value from; None if a person wrote it.
     origins: Optional[Mapping[str, Origin]] = None
+    # References, empty for none; a path in them starts at the working directory.
     plugin: str = ""
     extensions: Sequence[str] = ()
 
@@ -119,19 +102,12 @@ def enter(
     folders: Sequence[str] = (),
     is_saved: bool = False,
 ) -> Values:
-    """Read the values of one place: names, types of texts, the length of the run, and paths.
+    """Read the values of one place, by the names of options: names, which may have dashes, types of
+    texts, the length of the run, and paths.
 
-    Args:
-        options: the class that declares the options.
-        values: by name, texts or as a file has them; names with dashes count.
-        folders: at which relative paths may start, the best first; () for the working directory.
-        is_saved: whether a run saved the values, so that these are all of its options.
-
-    Returns:
-        The values by the names of options.
-
-    Raises:
-        UsageError: there is no such option, or two values contradict one another.
+    Relative paths may start at each of the folders, the best first; () for the working directory.
+    If a run saved the values, these are all of its options. Raises UsageError if there is no such
+    option, or two values contradict one another.
     """
     entered: Values = {}
     fields = options.model_fields
