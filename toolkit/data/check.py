@@ -21,15 +21,11 @@ from .structure import FEATURES, LABELS, describe_key
 
 
 def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[Dataset]]:
-    """Open and check the data that a `--data` value names, with the arguments of `open_data`.
+    """Open and check the data that a `--data` value names, with the arguments of `open_data`;
+    return the report of `check_data` and the data set.
 
-    Returns:
-        report: that of `check_data`. If image files are damaged, "ok" is False and "corrupt" lists
-            them all.
-        dataset: None if image files are damaged.
-
-    Raises:
-        DataError: the data cannot be used for another reason.
+    If image files are damaged, "ok" is False in the report, "corrupt" lists them all, and the data
+    set is None. Raises DataError if the data cannot be used for another reason.
     """
     value = complete(value)
     with translate_read_errors(value):
@@ -49,11 +45,9 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
 
 
 def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
-    """Check every example of a data set, of a `--data` value.
-
-    Returns:
-        A report of JSON values: "shape" and "dtype" of the only features, "components" by flat key
-        if they are named, each split, duplicates across splits, SHA-256 of files.
+    """Check every example of a data set, of a `--data` value. The report, of JSON values, has
+    "shape" and "dtype" of the only features, "components" by flat key if they are named, each
+    split, duplicates across splits, SHA-256 of files.
     """
     splits: Dict[str, Any] = {}
     hashes: Dict[str, Set[int]] = {}

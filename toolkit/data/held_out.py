@@ -24,21 +24,13 @@ _PARTS = {"train": 0, "test": 1, "validation": 2}
 
 
 class Shares(NamedTuple):
-    """How much is held out of a data set that lacks a split.
+    """How much is held out of a data set that lacks a split."""
 
-    Attributes:
-        validation: of the examples that are not tested, in [0, 0.5]; 0 for no validation split.
-        test: of all examples, in [0, 0.5]; 0 for no test split.
-        folds: 0, or the number of equal parts of the examples, one of which is the test split.
-        fold: which part, in [0, folds).
-        seed: other seeds choose other examples.
-    """
-
-    validation: float = 0.1
-    test: float = 0.1
-    folds: int = 0
-    fold: int = 0
-    seed: int = 0
+    validation: float = 0.1  # of the examples that are not tested, in [0, 0.5]; 0: no such split
+    test: float = 0.1  # of all examples, in [0, 0.5], likewise
+    folds: int = 0  # equal parts of the examples, of which one is the test split; 0 for none
+    fold: int = 0  # which part, in [0, folds)
+    seed: int = 0  # other seeds choose other examples
 
 
 DEFAULT_SHARES = Shares()
@@ -52,21 +44,13 @@ def hold_out(
     index: Optional[FileIndex] = None,
     files: Sequence[str] = (),
 ) -> Dict[str, Split]:
-    """Hold out a test split and then a validation split of "train", unless they exist.
+    """Hold out a test split and then a validation split of "train", unless they exist; return the
+    splits without empty ones.
 
-    Args:
-        splits: by name, with "train".
-        shares: how much.
-        digests: a hash of the content of each training example, texts or uint64 [N]; None to hash
-            the examples.
-        index: stores the choice of large data, which is then not read to make it again.
-        files: hashes of the files that `index` describes and the examples come from.
-
-    Returns:
-        The splits by name, without empty ones.
-
-    Raises:
-        UsageError: a share is set for a split that the data has, or a fold does not exist.
+    `digests` are a hash of the content of each training example, texts or uint64 [N]; None to hash
+    the examples. `index` stores the choice of large data, which is then not read to make it again;
+    `files` are the hashes of the files that it describes and the examples come from. Raises
+    UsageError if a share is set for a split that the data has, or a fold does not exist.
     """
     _check(splits, shares)
     result = {name: split for name, split in splits.items() if len(split)}
@@ -144,13 +128,7 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
 
 
 class _Groups:
-    """Groups of examples with equal keys, sorted by class and then by key.
-
-    Attributes:
-        sizes: examples of each group, int64 [G].
-        classes: of each group the smallest label, int64 [G], in [0, K).
-        members: the group of each example, int64 [N].
-    """
+    """Groups of examples with equal keys, sorted by class and then by key."""
 
     def __init__(self, keys: np.ndarray, labels: Optional[np.ndarray]):
         _, members, sizes = np.unique(keys, return_inverse=True, return_counts=True)
@@ -162,6 +140,7 @@ class _Groups:
         order = np.argsort(classes, kind="mergesort")  # stable
         ranks = np.empty(len(order), int)
         ranks[order] = np.arange(len(order))
+        # Examples and smallest label of each group, int64 [G]; the group of each example, [N].
         self.sizes, self.classes, self.members = sizes[order], classes[order], ranks[members]
 
 

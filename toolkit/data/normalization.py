@@ -53,11 +53,8 @@ def measure_moments(chunks: Iterable[Any]) -> Tuple[Tuple[float, ...], Tuple[flo
     """Mean and standard deviation of each of the C values along the last axis of examples as the
     graph gets them (uint8 is divided by 255); the deviation of what never varies is 0.
 
-    Args:
-        chunks: features [n, ..., C] one after the other, an example or more in each.
-
-    Raises:
-        UsageError: the features are no numbers, or one of them is not finite.
+    The chunks are features [n, ..., C], an example or more in each. Raises UsageError if they are
+    no numbers, or one of them is not finite.
     """
     count, mean, squares = 0, np.zeros(1), np.zeros(1)  # of the squared differences to the mean
     lowest, highest = np.full(1, np.inf), np.full(1, -np.inf)

@@ -33,20 +33,14 @@ NO_HOOKS = ExampleHooks()
 
 
 class ExampleConverter:
-    """Calls the hook `convert` for examples of a split, and checks that its answers agree.
-
-    Args:
-        hooks: with the hook.
-        split: as stored. A component that the hook returns under the same name keeps what was
-            declared of it: its kind, its classes, and whether it is a sequence.
-
-    Attributes:
-        form: flat key -> component of the first example that was converted, which all others must
-            match; empty before it.
+    """Calls the hook `convert` for examples of a split, as stored, and checks that its answers
+    agree. A component that the hook returns under the same name keeps what was declared of it: its
+    kind, its classes, and whether it is a sequence.
     """
 
     def __init__(self, hooks: ExampleHooks, split: Split):
         assert hooks.convert is not None
+        # Of the first example that was converted, by flat key; all others must match it.
         self.form: Dict[str, Component] = {}
         self._first = 0  # the position of that example, in the split
         self._convert, self._num_classes = hooks.convert, hooks.num_classes
@@ -129,10 +123,8 @@ class ExampleConverter:
 
 def prepare(split: Split, hooks: ExampleHooks) -> Split:
     """The examples that `filter` keeps, as `convert` returns them: in memory, if there is one.
-
-    Raises:
-        ToolkitError: a hook fails or returns something invalid; the message names it.
-        DataError: the filter keeps no example.
+    Raises ToolkitError, with its name, if a hook fails or returns something invalid; DataError if
+    the filter keeps no example.
     """
     if hooks.convert is None:
         return filter_split(split, hooks.filter)[0]

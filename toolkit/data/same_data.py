@@ -105,21 +105,12 @@ def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str)
 
 
 def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
-    """The data set with the class numbers of a model.
+    """The data set with the class numbers of the model that was trained on data of this spec: the
+    same one if it has them, otherwise one with other labels, and a note on classes that it lacks.
 
-    Classes are matched by name. They are matched by number only where one side has the numbers from
-    0 on for names, and the other one real names. Classes without examples need no match.
-
-    Args:
-        dataset: the data.
-        spec: of the data that the model was trained on.
-
-    Returns:
-        The same data set if its classes have the model's numbers. Otherwise a data set with other
-        labels, and a note on classes that it lacks, or on those that are matched by number.
-
-    Raises:
-        DataError: the data has a class that the model does not know.
+    Classes are matched by name. They are matched by number, with a note, only where one side has
+    the numbers from 0 on for names, and the other one real names. Classes without examples need no
+    match. Raises DataError if the data has a class that the model does not know.
     """
     names, expected = dataset.spec.class_names, spec.class_names
     if not names or not expected:

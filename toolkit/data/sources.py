@@ -26,16 +26,10 @@ class Source(NamedTuple):
 
 
 def open_data(value: str, rehash: bool = False, **settings: Any) -> Dataset:
-    """Open the data set that a `--data` value names, for example "mnist5k" or "npz:FILE".
-
-    Args:
-        value: a source.
-        rehash: whether to hash all files again, also those whose size, time and inode are known.
-        settings: other fields of `Settings`.
-
-    Raises:
-        UsageError: the value names no source, or an option has no effect on the source.
-        DataError: the data cannot be used.
+    """Open the data set that a `--data` value names, for example "mnist5k" or "npz:FILE", with
+    other fields of `Settings`. `rehash` hashes all files again, also those whose size, time and
+    inode are known. Raises UsageError if the value names no source, or an option has no effect on
+    it; DataError if the data cannot be used.
     """
     value = complete(value)
     source = _find_source(value)

@@ -35,13 +35,8 @@ _MAX_HEADER = 4 + 4 * 8  # bytes
 
 def read_idx(path: str, kind: str = "images") -> np.ndarray:
     """The array of an IDX file: a memory map; one of gzip is read into memory, whatever its name.
-
-    Args:
-        path: the file.
-        kind: "images" (uint8 or float32 of rank 2 or more) or "labels" (uint8 or int32, rank 1).
-
-    Raises:
-        DataError: the file is missing, damaged or of another kind.
+    "images" are uint8 or float32 of rank 2 or more, "labels" uint8 or int32 of rank 1. Raises
+    DataError if the file is missing, damaged or of another kind.
     """
     if not os.path.isfile(path):
         raise DataError(f"{path}: expected an IDX file, found none.", hint=_RECOPY)

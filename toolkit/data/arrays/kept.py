@@ -28,16 +28,12 @@ _FORMS = (
 def keep_arrays(data: Any, label_kind: str = "auto") -> str:
     """Keep arrays, and return the name of the data, `arrays:HASH`.
 
-    Args:
-        data: examples as (features, labels), or as features alone; or a dict of such examples by
-            the names "train", "validation" and "test". Features and labels are arrays [N, ...],
-            what NumPy makes such arrays of, lists of pictures of Pillow of one size, or dicts of
-            those by the name of the component.
-        label_kind: as the option of this name says, for what a run refuses of the labels.
+    Examples are (features, labels), or features alone; or a dict of such by the names "train",
+    "validation" and "test". Features and labels are arrays [N, ...], what NumPy makes such arrays
+    of, lists of pictures of Pillow of one size, or dicts of those by the name of the component. The
+    option `label_kind` says what a run refuses of the labels.
 
-    Raises:
-        DataError: the arrays are no examples.
-        RetryError: the cache cannot be written.
+    Raises DataError if the arrays are no examples, RetryError if the cache cannot be written.
     """
     splits = data if isinstance(data, Mapping) else {"train": data}
     unknown = [str(name) for name in splits if name not in SPLITS]

@@ -77,15 +77,10 @@ def remove_entries(
     is_locked: Callable[[str], bool],
 ) -> Tuple[List[CacheEntry], List[CacheEntry]]:
     """Remove entries of the cache by their names; that of a group, "decoded", removes all it holds.
+    Return those that are no longer there, and those that stay, in use.
 
-    A folder stays that a process has locked: a run that trains there, or a download.
-
-    Returns:
-        The entries that are no longer there, and those that stay, in use.
-
-    Raises:
-        UsageError: there is no such entry; nothing is removed.
-        RetryError: the system refuses to remove an entry.
+    A folder stays that a process has locked: a run that trains there, or a download. Raises
+    UsageError, and removes none, if there is no such entry; RetryError if the system refuses.
     """
     entry_of = {entry.name: entry for entry in entries}
     known = {*entry_of, *map(os.path.dirname, entry_of), *GROUPS} - {""}
@@ -141,16 +136,10 @@ def find_entry(group: str, name: str) -> Optional[str]:
 def open_entry(group: str, name: str, build: Callable[[str], None]) -> str:
     """The folder with the content of an entry, which is built first if it is missing or damaged.
 
-    A second process that needs the same entry waits for it.
-
-    Args:
-        group: one of GROUPS.
-        name: says all that the content depends on, for instance by a hash.
-        build: writes the files into a new folder. It raises a DataError if it cannot read what they
-            are made of; its OSErrors are taken as those of the cache.
-
-    Raises:
-        RetryError: the cache cannot be written; nothing half-written stays.
+    A second process that needs the same entry waits for it. The name says all that the content
+    depends on, for instance by a hash. `build` writes the files into a new folder: it raises a
+    DataError if it cannot read what they are made of; its OSErrors are taken as those of the cache.
+    Raises RetryError if the cache cannot be written; nothing half-written stays.
     """
     content = find_entry(group, name)
     if content is not None:

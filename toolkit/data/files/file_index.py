@@ -45,12 +45,8 @@ Row = Tuple[Any, ...]  # the SHA-256 of a file, and the five numbers of its head
 
 
 class FileIndex:
-    """SHA-256 and headers of the files of one data source.
-
-    A cache that cannot be read or written costs only time.
-
-    Args:
-        place: the file or folder that `--data` names; "" leaves nothing in the cache.
+    """SHA-256 and headers of the files of one data source, the file or folder that `--data` names;
+    "" leaves nothing in the cache. A cache that cannot be read or written costs only time.
     """
 
     def __init__(self, place: str = ""):

@@ -46,35 +46,21 @@ Source = Union[str, bytes]  # the path of an image file, or its content
 
 
 class ImageForm(NamedTuple):
-    """The form that images are given.
+    """The form that images are given."""
 
-    Attributes:
-        size: (width, height) in pixels; None for the size of each file.
-        channels: 1 (grey), 3 (RGB) or 4 (RGBA, which keeps transparency).
-        fit: how an image of another shape gets its size: "pad" scales the whole image into it and
-            fills the rest with the background, "crop" cuts the centre, "stretch" distorts.
-        background: the colour (red, green, blue), each 0 to 255, on which transparent images are
-            laid and with which images are padded.
-        extends_border: whether to pad with the mean of the image's own border instead.
-    """
-
-    size: Optional[Tuple[int, int]] = None
-    channels: int = 3
+    size: Optional[Tuple[int, int]] = None  # (width, height) in pixels; None: that of each file
+    channels: int = 3  # 1 (grey), 3 (RGB) or 4 (RGBA, which keeps transparency)
+    # How an image of another shape gets its size: "pad" scales the whole image into it and fills
+    # the rest with the background, "crop" cuts the centre, "stretch" distorts.
     fit: str = "pad"
+    # (red, green, blue), on which transparent images are laid and with which images are padded.
     background: Tuple[int, int, int] = (255, 255, 255)
-    extends_border: bool = False
+    extends_border: bool = False  # whether to pad with the mean of the image's own border instead
 
 
 def read_image(source: Source, form: ImageForm, name: str = "") -> np.ndarray:
-    """Read an image as uint8 [H, W, C]. Several threads may do so.
-
-    Args:
-        source: the path of a file, or its content.
-        form: of the array.
-        name: of a content, for error messages.
-
-    Raises:
-        DataError: it is no image; the message names it.
+    """Read an image, from the path of a file or from its content, as uint8 [H, W, C]. Several
+    threads may do so. Raises DataError, with the path or the `name`, if it is none.
     """
     from PIL import Image
 
@@ -192,10 +178,8 @@ def _formats() -> Tuple[str, ...]:
 
 @contextlib.contextmanager
 def open_image(source: Source, name: str = "", expected: str = "an image") -> Iterator[Any]:
-    """Open an image with Pillow; source and name are those of `read_image`.
-
-    Raises:
-        DataError: it is none of FORMATS or has more than MAX_PIXELS, or the block cannot read it.
+    """Open an image with Pillow; source and name are those of `read_image`. Raises DataError if it
+    is none of FORMATS or has more than MAX_PIXELS, or if the block cannot read it.
     """
     from PIL import Image
 
@@ -274,11 +258,8 @@ def turn_upright(image: Any, file: Any) -> Any:
 
 
 def _to_8_bits(file: Any) -> Any:
-    """The image with 8 bits per channel. Pillow's own conversions would clip the values.
-
-    Raises:
-        ValueError: the values have no fixed range: 32-bit or signed integers, or floats outside
-            [0, 1].
+    """The image with 8 bits per channel. Pillow's own conversions would clip the values. Raises
+    ValueError if these have no fixed range: 32-bit or signed integers, or floats outside [0, 1].
     """
     from PIL import Image
 

@@ -44,26 +44,11 @@ Shape = Tuple[int, ...]  # (H, W, C)
 class ImageFiles:
     """Image files, and the form that their images get. Their headers are read, and no pixels.
 
-    Args:
-        place: the file or folder that names them, for error messages.
-        paths: of the files, [M].
-        index: knows hashes and headers of files.
-        options: the form of the images.
-        component: the name of the component that the images become.
-
-    Attributes:
-        digests: the SHA-256 of each file, hex digits, by its path.
-        sizes: (width, height) of each image before it gets its form, int64 [M, 2].
-        form: of the images.
-        shape: (H, W, C) in that form.
-        notes: a sentence on each kind of change that the form makes.
-        known_scale: of label images; else 0.
-
-    Raises:
-        DataError: a file is damaged, or images have several sizes.
+    `place` names them in messages; the images become the component. `digests` are SHA-256 in hex
+    digits. Raises DataError if a file is damaged, or images have several sizes.
     """
 
-    known_scale = 0
+    known_scale = 0  # see `LabelFiles`
 
     def __init__(
         self,
@@ -75,7 +60,7 @@ class ImageFiles:
     ):
         digests, headers = index.describe_images(paths)
         self.digests = dict(zip(paths, digests))
-        self.sizes = headers.size
+        self.sizes = headers.size  # (width, height) of each before it gets its form, int64 [M, 2]
         self.form, self.shape, self.notes = choose_form(
             place, paths.__getitem__, options.of(component), headers
         )
@@ -210,20 +195,10 @@ def find_damaged(settings: Settings, paths: Sequence[str]) -> Tuple[Set[str], Li
 class LabelFiles(ImageFiles):
     """Label images, and the classes in them.
 
-    Images of 0 and 255 alone have two classes. In others, 255 is no class.
-
-    Args:
-        paths: of the files, [M].
-        index: knows hashes and headers of files, and stores the class numbers in them.
-        pictures, picture_paths: that they belong to, [M], of which they get the form.
-        scale: of the label images that a model was trained on; 0 if it is not known.
-
-    Attributes, beside those of `ImageFiles`:
-        num_classes: K.
-        known_scale: 255 for images of 0 and 255, else 1; 0 if the images do not show which.
-
-    Raises:
-        DataError: a file is damaged or has another size than its picture, or no pixel has a class.
+    Images of 0 and 255 alone have two classes. In others, 255 is no class. They get the form of the
+    pictures that they belong to. `scale` is that of the label images that a model was trained on, 0
+    if it is not known. Raises DataError if a file is damaged or has another size than its picture,
+    or no pixel has a class.
     """
 
     def __init__(
@@ -258,6 +233,7 @@ class LabelFiles(ImageFiles):
         self.num_classes = 1 + max(values - {VOID})
         has_void = VOID in values
         is_known = self._scale > 1 or has_void or self.num_classes > 2
+        # 255 for images of 0 and 255, else 1; 0 if the images do not show which.
         self.known_scale = self._scale if is_known else 0
         saved = ", saved as 0 and 255" if self._scale > 1 else ""
         void = f"; {VOID} is no class" if has_void else ""

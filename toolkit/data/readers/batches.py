@@ -25,27 +25,18 @@ RESIDENT_LIMIT = 1 << 30  # bytes
 
 
 class ReaderOptions(NamedTuple):
-    """Where and in which order examples are read.
+    """Where and in which order examples are read."""
 
-    Attributes:
-        kind: "resident" in memory; "stream" or "mapped" from where they are (of "mapped",
-            `mapped.decode_splits` has decoded the data before); or "auto": resident up to the
-            limit, else stream.
-        seed: in [0, 2**31); the order of an epoch is a function of (seed, epoch).
-        shuffle_buffer: examples that a streaming reader shuffles at a time.
-        resident_limit: bytes of features.
-        pads_to_longest: see `BatchForm`.
-        part: the rows of each batch that are read, int64 [n]; None for all of it.
-        by_number: whether the number of a batch is known only when a step takes it: of several
-            processes, each takes the batch whose ticket it gets.
-    """
-
+    # "resident" in memory; "stream" or "mapped" from where they are (for "mapped",
+    # `mapped.decode_splits` has decoded the data); "auto": resident up to the limit, else stream.
     kind: str = "auto"
-    seed: int = 0
-    shuffle_buffer: int = DEFAULT_BUFFER
-    resident_limit: int = RESIDENT_LIMIT
+    seed: int = 0  # in [0, 2**31); the order of an epoch is a function of (seed, epoch)
+    shuffle_buffer: int = DEFAULT_BUFFER  # examples that a streaming reader shuffles at a time
+    resident_limit: int = RESIDENT_LIMIT  # bytes of features
     pads_to_longest: bool = False
-    part: Optional[np.ndarray] = None
+    part: Optional[np.ndarray] = None  # the rows of each batch that are read, int64 [n]; None: all
+    # Whether the number of a batch is known only when a step takes it: of several processes, each
+    # takes the batch whose ticket it gets.
     by_number: bool = False
 
 
@@ -103,23 +94,12 @@ def convert_stored(tensor: tf.Tensor, kind: str) -> tf.Tensor:
 
 
 class BatchReader:
-    """Reads batches of examples, of which each is a function of its number.
-
-    Attributes:
-        in_memory: whether reading needs no thread of tf.data.
-        kind: "resident", "stream" or "dataset".
-        num_examples: of an epoch.
-        batch_size: B, of whole batches.
-        num_rows: how many examples of a batch are read: of the part.
-        form: of the batches.
-        failure: why a read failed; None as long as none did.
-
-    Raises:
-        UsageError: the batch size is larger than the number of examples.
+    """Reads batches of examples, of which each is a function of its number. Raises UsageError if
+    the batch size is larger than the number of examples.
     """
 
-    in_memory = False
-    kind = ""
+    in_memory = False  # whether reading needs no thread of tf.data
+    kind = ""  # "resident", "stream" or "dataset"
 
     def __init__(self, split: Split, batch_size: int, options: ReaderOptions):
         if not 1 <= batch_size <= len(split):
@@ -127,11 +107,11 @@ class BatchReader:
                 f"The batch size is {batch_size} but the split has {len(split)} examples.",
                 hint=f"Choose a batch size from 1 to {len(split)}.",
             )
-        self.num_examples = len(split)
-        self.batch_size = batch_size
+        self.num_examples = len(split)  # of an epoch
+        self.batch_size = batch_size  # of whole batches
         self.form = BatchForm.of(split, options.pads_to_longest)
         self.num_rows = batch_size if options.part is None else len(options.part)
-        self.failure: Optional[ToolkitError] = None
+        self.failure: Optional[ToolkitError] = None  # why a read failed
         self._split, self._part = split, options.part
 
     @property
@@ -152,22 +132,18 @@ class IteratorReader(BatchReader):
     _iterator: Any  # of flat dicts of tensors [B, ...]
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
-        """The next batch. `initialize` sets the first one; `step` is not used.
-
-        Returns:
-            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
-            labels: likewise; classes are int32. None if the examples have no labels.
+        """The next batch: features and labels [B, ...], or dicts of such tensors; images are
+        float32 in [0, 1], classes int32. Labels are None if there are none. `initialize` sets the
+        first batch; `step` is not used.
         """
         return pack(self.form.finish(self._iterator.get_next()))
 
     def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """The next K batches, as they are stored; `initialize` sets the first one, not `step`.
+        """The next K batches, as they are stored: flat key -> [K, B, ...], for `BatchForm.finish`
+        batch by batch. `initialize` sets the first one, not `step`.
 
         Only `num_batches`, an int32 scalar, are read; others are zeros. Sequences need
         `pads_to_longest`.
-
-        Returns:
-            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
         """
         form, keys = self.form, list(self.form.components)
         arrays = [

@@ -30,18 +30,11 @@ def decode_splits(
     """The splits with all that is decoded whenever it is read decoded once.
 
     Little data is decoded into memory, other data into the cache, from which it is mapped. What has
-    no identity, of which another process knows nothing, is decoded into memory up to the limit.
-
-    Args:
-        reader: "stream" leaves the splits alone; "auto" does so if they are larger than the limit
-            and the disk of the cache lacks room for twice their size.
-        resident_limit: bytes of decoded data.
-        is_repeated: whether examples are read more than once; else only what is in the cache is
-            used.
-
-    Raises:
-        DataError: an example is damaged.
-        RetryError: the cache cannot be written; nothing half-written stays.
+    no identity, of which another process knows nothing, is decoded into memory up to the limit,
+    which is in bytes. The reader "stream" leaves the splits alone; "auto" does so if they are
+    larger than the limit and the disk of the cache lacks room for twice their size. If examples are
+    read only once, the cache is used as it is. Raises DataError if an example is damaged,
+    RetryError if the cache cannot be written; nothing half-written stays.
     """
     columns = [column for split in splits.values() for column in split.columns.values()]
     decoded = [c.values for c in columns if not c.is_decoded and c.values.dtype != object]

@@ -124,14 +124,9 @@ def _make(make_dataset: MakeDataset) -> Any:
 
 
 class DatasetReader(IteratorReader):
-    """Batches of the `tf.data.Dataset` of a plugin. As many as the split has are an epoch.
-
-    Args:
-        split: of `read_dataset`.
-        batch_size: B.
-        options: the seed of the shuffle, and how many examples are shuffled at a time; the part of
-            each batch that is trained on, which is read as a whole. `pads_to_longest` is refused
-            for sequences, of which the longest is not known.
+    """Batches of the `tf.data.Dataset` of a plugin. As many examples as the split has are an epoch.
+    Of each batch, which is read as a whole, `options.part` is trained on. `pads_to_longest` is
+    refused for sequences, of which the longest is not known.
     """
 
     kind = "dataset"

@@ -24,12 +24,8 @@ def make_reader(
     """Build the reader of a split, as stored, in the current graph.
 
     A resident reader calls the hooks here, once per example; a streaming reader calls `convert`
-    whenever it reads an example.
-
-    Raises:
-        UsageError: the batch size is larger than the split.
-        ToolkitError: a hook failed.
-        DataError: the filter keeps no example.
+    whenever it reads an example. Raises UsageError if the batch size is larger than the split,
+    ToolkitError if a hook failed, DataError if the filter keeps no example.
     """
     if split.make_dataset is not None:
         if hooks.filter or hooks.convert:

@@ -25,13 +25,8 @@ ReadParts = Callable[[], Iterable[np.ndarray]]
 
 
 class ResidentReader(BatchReader):
-    """Batches of a split that fits in memory.
-
-    Args:
-        split: the examples, N. `initialize` feeds them into variables; the GraphDef has none of
-            them.
-        batch_size: B, at most N.
-        options: the seed and the order; the part of each batch.
+    """Batches of a split that fits in memory. `initialize` feeds the examples into variables; the
+    GraphDef has none of them.
     """
 
     in_memory = True

@@ -52,17 +52,13 @@ class EpochOrder:
     """The order of the examples of all epochs, one epoch after the other.
 
     An epoch has blocks of S neighbouring examples in a random order. Neighbouring blocks of that
-    order form a window of W, whose examples are in a random order, too. A window holds blocks from
-    anywhere in the split, so that a batch is mixed even if the examples are sorted by class, and
-    neighbours are read from disk together. Where the blocks begin differs from epoch to epoch.
+    order form a window of W, at least MIN_WINDOW, whose examples are in a random order, too. A
+    window holds blocks from anywhere in the split, so that a batch is mixed even if the examples
+    are sorted by class, and neighbours are read from disk together. Where blocks begin differs
+    between epochs.
 
-    Random numbers are of `np.random.RandomState`, whose algorithms never change. All methods may be
-    called by several threads.
-
-    Args:
-        num_examples: N.
-        seed: in [0, 2**31).
-        window: W; fewer than MIN_WINDOW are as many.
+    The seed is in [0, 2**31). Random numbers are of `np.random.RandomState`, whose algorithms never
+    change. All methods may be called by several threads.
     """
 
     def __init__(self, num_examples: int, seed: int, window: int):
@@ -149,13 +145,8 @@ class _Reads:
 
 
 class StreamReader(IteratorReader):
-    """Batches of a split that stays where it is.
-
-    Args:
-        split: the examples, as stored.
-        batch_size: B, at most as many as the filter keeps.
-        options: the seed and the order; the part of each batch.
-        hooks: `filter` is called here, once per example; `convert` whenever an example is read.
+    """Batches of a split that stays where it is. Of the hooks, `filter` is called here, once per
+    example, `convert` whenever an example is read.
     """
 
     kind = "stream"

@@ -53,12 +53,6 @@ class KeyPlan(NamedTuple):
 class RecordIndex:
     """The index of shards, from the cache or built now: then a DataError names a record that is
     damaged, or lacks a key.
-
-    Attributes:
-        ends: records of each shard and of those before it, int64 [S].
-        keys: name -> number of records that have the key.
-        plans: by the key.
-        digests: a hash of the content of each example, uint64 [M].
     """
 
     def __init__(self, shards: Sequence[Shard], plans: Sequence[KeyPlan]):
@@ -66,11 +60,12 @@ class RecordIndex:
         name = "index-" + hashlib.sha256(facts.encode()).hexdigest()[:32]
         self._folder = open_entry(GROUP, name, lambda folder: _write_index(shards, plans, folder))
         with open(os.path.join(self._folder, "index.json"), encoding="utf-8") as file:
+            # Of the keys: name -> number of records that have the key.
             ends, self.keys, texts = json.load(file)
-        self.ends = np.array(ends, np.int64)
+        self.ends = np.array(ends, np.int64)  # records of each shard and of those before it, [S]
         self.shards, self.plans = shards, {plan.key: plan for plan in plans}
         self._texts = dict(zip(self.plans, texts))
-        self.digests = self._map("digests", "<u8")
+        self.digests = self._map("digests", "<u8")  # a hash of the content of each example, [M]
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -121,10 +116,8 @@ class RecordIndex:
 
 
 class Record:
-    """A serialized `tf.train.Example`; other content is refused. Messages call it by its place.
-
-    Attributes:
-        features: the `tf.train.Feature` of each key.
+    """A serialized `tf.train.Example`, whose `features` are `tf.train.Feature`s by key; other
+    content is refused. Messages call it by its place.
     """
 
     def __init__(self, place: str, content: bytes, is_first: bool = False):

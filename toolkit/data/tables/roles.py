@@ -24,10 +24,8 @@ Roles = Tuple[Tuple[str, ...], Optional[str], Tuple[str, ...], List[str]]
 
 
 class TableFault(DataError):
-    """A fault that options repair.
-
-    Args:
-        repair: fields of `ColumnOptions` that would do; names of columns come to those before.
+    """A fault that options repair: fields of `ColumnOptions`; names of columns come to those
+    before.
     """
 
     def __init__(self, message: str, hint: str, **repair: Any):
