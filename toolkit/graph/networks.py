@@ -29,11 +29,9 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class Network:
-    """The base class of `Function` and `KerasModel`, of a run.
-
-    Attributes:
-        name: as given, for messages and draws; with a number if another network has the same.
-        variables: what the pass in `build` created, in that order.
+    """The base class of `Function` and `KerasModel`, of a run. `name` is as given, for messages and
+    draws, with a number if another network has the same; `variables` are those that the pass in
+    `build` created, in that order.
     """
 
     def __init__(self, run: Any, name: str):
@@ -319,13 +317,9 @@ class KerasModel(Network):
             )
 
     def __call__(self, inputs: Any, training: Optional[bool] = None, **kwargs: Any) -> Any:
-        """The model's outputs.
-
-        Args:
-            inputs: a tensor or a structure of tensors, as the model takes them; of a dict, a
-                functional model gets each input by the name of its `tf.keras.Input`.
-            training: whether dropout and the like are active; None for the mode "train".
-            kwargs: further arguments of the model.
+        """The model's outputs for a tensor or a structure of tensors, as the model takes them; of a
+        dict, a functional model gets each input by the name of its `tf.keras.Input`. `training`
+        says whether dropout and the like are active; None: in the mode "train".
         """
         training = self._run.mode == "train" if training is None else training
         before = [list(layer._losses) for layer in self._layers()]

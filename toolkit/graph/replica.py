@@ -23,19 +23,13 @@ _MEETING = 1 << 30  # the instance key of `meet`; those of steps are 1, 2, ...
 
 @dataclass(frozen=True)  # a named tuple cannot have a field "count"
 class Replica:
-    """A replica, as its graph needs it.
+    """A replica, as its graph needs it."""
 
-    Attributes:
-        rank: its number, from 0.
-        count: how many there are.
-        batch_size: examples of a whole batch, at least one for each replica.
-        is_asynchronous: whether it is one of several processes that share the variables of
-            parameter servers; each makes steps with whole batches of its own, so `count` is 1.
-    """
-
-    rank: int = 0
-    count: int = 1
-    batch_size: int = 1
+    rank: int = 0  # its number, from 0
+    count: int = 1  # of all replicas
+    batch_size: int = 1  # examples of a whole batch, at least one for each replica
+    # Whether it is one of several processes that share the variables of parameter servers; each
+    # makes steps with whole batches of its own, so `count` is 1.
     is_asynchronous: bool = False
 
     # --------------------------------------------------------------------------- parts of batches

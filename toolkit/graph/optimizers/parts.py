@@ -73,12 +73,6 @@ class UserGroups:
     """The groups and patterns of --freeze, --group and --decay-exclude, in this order.
 
     They hold for all updates of a step, so each of them has to fit in one of them.
-
-    Attributes:
-        groups: of --freeze, then of --group.
-        exclusions: of --decay-exclude.
-        trained, updated: the names of variables of the step: of those to be trained, and of those
-            that a pass updates.
     """
 
     def __init__(self, options):
@@ -87,8 +81,8 @@ class UserGroups:
         self.groups: List[Group] = [group for _, group in flags]
         self.exclusions = [Group(pattern) for pattern in options.decay_exclude]
         self._flags = flags + [("decay-exclude", group) for group in self.exclusions]
-        self.trained: Set[str] = set()
-        self.updated: Set[str] = set()
+        self.trained: Set[str] = set()  # the names of the variables to be trained in the step
+        self.updated: Set[str] = set()  # of those that a pass updates
 
     def check(self) -> None:
         """Raise UsageError if a flag has no effect on the variables of the step."""

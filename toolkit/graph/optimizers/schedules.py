@@ -19,7 +19,7 @@ def learning_rate(
     base: Any = None,
     schedule: Optional[Schedule] = None,
 ):
-    """The learning rate of one training step.
+    """The learning rate of one training step, a float32 scalar tensor.
 
     - constant: the base rate.
     - cosine: 0.5 (1 + cos(pi t)), t from 0 to 1 over `decay_steps` (Loshchilov and Hutter 2017).
@@ -28,14 +28,10 @@ def learning_rate(
     During warm-up the rate rises linearly from rate / warmup_steps to the full rate, and the
     schedule counts from the end of the warm-up.
 
-    Args:
-        step: int64 scalar tensor, the number of steps before this one.
-        total_steps: the length of the run, where the schedule depends on it.
-        base: the full rate, a number or a float32 scalar tensor; None for `options.learning_rate`.
-        schedule: one of `SCHEDULES`, or a function (step, total_steps) -> factor on the full rate,
-            which replaces the warm-up, too; None for `options.schedule`.
-
-    Returns a float32 scalar tensor. Raises UsageError for a schedule without a length, or none.
+    `step`, an int64 scalar tensor, is the number of steps before this one. `base`, by default the
+    option's rate, is a number or a float32 scalar tensor. `schedule`, by default the option's, may
+    be a function (step, total_steps) -> factor on the full rate, which replaces the warm-up, too.
+    Raises UsageError for a schedule without a length, or none.
     """
     base = tf.convert_to_tensor(options.learning_rate if base is None else base, tf.float32)
     schedule = options.schedule if schedule is None else schedule
