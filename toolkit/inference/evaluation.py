@@ -48,13 +48,9 @@ def evaluate(model: Trained, **subject: Any) -> Dict[str, Any]:
 class OpenEvaluation:
     """The data and the graph of an evaluation. `close` it at the end.
 
-    Args:
-        model: of the run.
-        split: its name; None for the default: "test", or `default_split` if the run's data has it.
-            The attribute is "all" for data without splits of its own.
-        data: to use in place of the run's own.
-        tta: whether to use test-time augmentation; None for the run's own choice.
-        log: called with notes on other data.
+    A split of None is "test", or `default_split` if the run's data has it; the attribute is "all"
+    for data without splits of its own. `data` takes the place of the run's own. `tta`, test-time
+    augmentation, is by default the run's choice. `log` is called with notes on other data.
 
     Raises DataError if the data does not fit the model, or is not that of the run; UsageError if
     there is no such split, or no test-time augmentation.
@@ -157,24 +153,17 @@ def report(
     other_data: str = "",
 ) -> Dict[str, Any]:
     """Evaluate a split of a name with the loaded checkpoint of a step, and write the plugins'
-    reports.
+    reports to `reports/NAME-STEP` in the run's folder, if it can be written. With a folder of None
+    none are kept: where another process trains the run, they would take the places of its own.
+    `other_data` is the value of --data if it is not the run's own. Raises RetryError on a full
+    disk.
 
-    Args:
-        folder: of the run, for `reports/NAME-STEP`, if it can be written. None to keep none: in the
-            folder of a run that another process trains, they would take the places of its own.
-        other_data: the value of --data if it is not the run's own.
-
-    Returns:
-        The result as JSON values: "split", "step", "examples", "metrics", "intervals" of those of
-        them that have one, "intervals_omitted" with the reasons of others, "reports" if there are
-        any, or else "reports_omitted" if they could not be written, "lines" and "details" if a
-        scorer returned some, and what plugins add. For comparisons with other results: "directions"
-        (name -> "min" or "max"), "depends_on" (name of a scorer's metric -> what its values depend
-        on besides the model), and "examples_sha256", the hash of the split's content, unless
-        examples have to be decoded for it.
-
-    Raises:
-        RetryError: the disk is full.
+    The result has JSON values: "split", "step", "examples", "metrics", "intervals" of those of them
+    that have one, "intervals_omitted" with the reasons of others, "reports" if there are any, or
+    else "reports_omitted" if they could not be written, "lines" and "details" if a scorer returned
+    some, and what plugins add. For comparisons with other results: "directions" (name -> "min" or
+    "max"), "depends_on" (name of a scorer's metric -> what its values depend on besides the model),
+    and "examples_sha256", the hash of the split's content, unless examples have to be decoded.
     """
     place = f"{name}-{step}"
     if other_data:

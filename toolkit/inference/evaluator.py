@@ -67,14 +67,10 @@ class Evaluation(NamedTuple):
 class Evaluator:
     """A graph for evaluation or prediction, and a session with the loaded checkpoint.
 
-    Args:
-        plugins, options, folder, total_steps: of the run.
-        spec: the `DataSpec` of the data that the model was trained on.
-        mode: "eval" or "predict".
-        splits: returns the `Split` of a name, or None, for the plugins; without it, no scorer is
-            created.
-        predict_graph: of these plugins, options and data in mode "predict", for the predictions
-            that scorers ask for, to use in place of a new one.
+    The spec is that of the data that the model was trained on; the mode is "eval" or "predict".
+    `splits` returns the `Split` of a name, or None, for the plugins; without it, no scorer is
+    created. A `predict_graph` of these plugins, options and data takes the place of a new one for
+    the predictions that scorers ask for.
     """
 
     def __init__(

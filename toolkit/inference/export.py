@@ -33,13 +33,10 @@ def export(
 
     The evaluator is in mode "predict", with a loaded checkpoint; the folder is new or empty.
     `read_inputs` returns examples to compare on, arrays by name, or None if there are none. It is
-    called where the model is fed more than images and floats. Returns JSON values.
-
-    Raises:
-        UsageError: the folder is not empty, or the model refuses random inputs and no example can
-            be read.
-        CheckFailed: the predictions differ; nothing is written.
-        RetryError: the disk is full; nothing is written.
+    called where the model is fed more than images and floats. Returns JSON values. Raises
+    UsageError if the folder is not empty, or the model refuses random inputs and no example can be
+    read; and, where nothing is written, CheckFailed if the predictions differ, RetryError if the
+    disk is full.
     """
     inputs = _choose_inputs(evaluator, read_inputs)
     return {

@@ -122,14 +122,9 @@ def read_examples(
     """Read the examples in image files, tables, TFRecord, .npz and IDX files as the training data
     was read, and without labels; or .npz files with the arrays that the hook `inputs` names.
 
-    Args:
-        model: of the run.
-        paths: of the files.
-        is_inverted: whether to swap light and dark.
-        log: called with lines on images that cannot be read, are scaled, or look inverted.
-
-    Raises DataError where a file is missing, unreadable, or of another shape, type or kind than
-    others; UsageError where examples that are no images are to be inverted.
+    `is_inverted` swaps light and dark. `log` is called with lines on images that cannot be read,
+    are scaled, or look inverted. Raises DataError where a file is missing, unreadable, or of
+    another shape, type or kind than others; UsageError where what are no images is to be inverted.
     """
     graph, spec = model.predictor.graph, model.stored
     are_images = graph.takes_examples and is_images(spec)

@@ -25,12 +25,9 @@ from .sampling import Sampler, check_draws_samples
 
 
 class TrainedModel:
-    """What the core and commands use of a `Trained` besides: its plugins, graphs and data.
-
-    Attributes:
-        manifest: the state of the run.
-        stored: the `DataSpec` of the examples as they are stored, before the hook `convert`.
-        saved: the record of the checkpoint; None if the run has none yet.
+    """What the core and commands use of a `Trained` besides: its plugins, graphs and data. `stored`
+    is the `DataSpec` of the examples before the hook `convert`; `saved` is the record of the
+    checkpoint, None if the run has none yet.
     """
 
     def __init__(
