@@ -162,13 +162,7 @@ def load_added(name: str) -> Optional[click.Command]:
 
 def _find_driven(name: str, words: Sequence[str]) -> Optional[click.Command]:
     """Return the driver's command for the run that some words name; None if it is the core's.
-
-    Args:
-        name: of the command.
-        words: its arguments, as they were typed.
-
-    Raises:
-        UsageError: the driver is not installed, or has no such command.
+    Raises UsageError if the driver is not installed, or has no such command.
     """
     if name not in EXECUTING:
         return None

@@ -62,14 +62,9 @@ def print_result(
     width: int = 0,
     is_optional: bool = False,
 ) -> None:
-    """Print what a command found.
-
-    Args:
-        as_json: whether to print the facts, as JSON, in place of the lines.
-        facts: values of JSON.
-        lines: texts, or titles with a text; each stays in its line.
-        width: of the titles.
-        is_optional: whether the result is in files: lines that stdout cannot take are dropped.
+    """Print what a command found: the facts as JSON, or the lines, texts or titles (of a width)
+    with a text, each in a line. With `is_optional`, lines that stdout cannot take are dropped: the
+    result is in files.
     """
     if as_json:
         return shared.print_json(facts)

@@ -27,20 +27,11 @@ VALIDATION = "validation"  # the split to prefer: the test split is for the end 
 def follow(
     path: str, subject: Dict[str, Any], settings: FeedSettings, as_json: bool = False
 ) -> int:
-    """Evaluate the checkpoints of a run as they appear, until the run ends.
+    """Evaluate the checkpoints of a run as they appear, until it ends; return the exit code of the
+    process that trained it. The run need not exist yet.
 
-    Args:
-        path: of the run's folder, which need not exist yet.
-        subject: what to evaluate them on: arguments of `OpenEvaluation`.
-        settings: which checkpoints, and how long to wait.
-        as_json: whether to print a JSON object per line.
-
-    Returns:
-        The exit code of the process that trained the run.
-
-    Raises:
-        InterruptedRun: after Ctrl-C.
-        RetryError: the run has not begun, or was killed and is not continued.
+    `subject` has arguments of `OpenEvaluation`; `as_json` prints a JSON object per line. Raises
+    InterruptedRun after Ctrl-C, RetryError if no run has begun, or it was killed and not continued.
     """
     from ..storage.checkpoint_reader import has_files
 

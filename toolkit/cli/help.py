@@ -27,15 +27,9 @@ Sections = Dict[str, List[click.Option]]  # the visible flags of each group, by 
 
 
 class ShortCommand(click.Command):
-    """A command whose help shows its own flags, and those of a group on demand.
-
-    Args:
-        most_used: name -> a line, for each flag that the short help shows; by default the
-            command's own flags.
-        is_short: whether the help leaves out the flags of groups.
-
-    Attributes:
-        topic: the word after --help.
+    """A command whose help shows its own flags, and those of a group on demand. `most_used` has a
+    line for each flag that the short help shows, by default the command's own flags; `is_short`
+    leaves out the flags of groups.
     """
 
     def __init__(
@@ -47,7 +41,7 @@ class ShortCommand(click.Command):
     ):
         super().__init__(*args, **kwargs)
         self._most_used, self.is_short = most_used or {}, is_short
-        self.topic = ""
+        self.topic = ""  # the word after --help
 
     def get_help_option_names(self, ctx: click.Context) -> List[str]:
         # Click keeps the flags of the first context that asks, which may be none of `toolkit`.

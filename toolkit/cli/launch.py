@@ -85,10 +85,8 @@ def launch(
 
 
 def _read_command(words: Sequence[str]) -> Command:
-    """Read a command as its processes will, so that a mistake is said once.
-
-    Returns:
-        The command, with a folder for the run, which all processes and restarts share.
+    """Read a command as its processes will, so that a mistake is said once; return it with a folder
+    for the run, which all processes and restarts share.
     """
     if not words:
         raise UsageError("The command to launch is missing.", hint=f"As in: {EXAMPLE}")

@@ -63,26 +63,20 @@ OTHER_NAMES = {other: name for name, others in _NAMES_ELSEWHERE.items() for othe
 
 
 class Words(NamedTuple):
-    """The words of a command.
+    """The words of a command."""
 
-    Attributes:
-        values: by each flag that is known, in its longest form: its texts in order; of a flag
-            without a value, the forms that were used.
-        rest: the other words in order: arguments, and the flags of plugins with their values.
-    """
-
+    # By each flag that is known, in its longest form: its texts in order; of a flag without a
+    # value, the forms that were used.
     values: Mapping[str, Sequence[str]]
-    rest: Sequence[str]
+    rest: Sequence[str]  # in order: arguments, and the flags of plugins with their values
 
     def all(self, flag: str) -> List[str]:
         """Return the values of a flag; [] without it."""
         return list(self.values.get(flag, ()))
 
     def argument(self, is_likely: Callable[[str], bool] = lambda word: False) -> str:
-        """Return the first argument, or "".
-
-        Args:
-            is_likely: whether a word that may also be the value of a plugin's flag is an argument.
+        """Return the first argument, or "". `is_likely` says whether a word that may also be the
+        value of a plugin's flag is an argument.
         """
 
         words = [word for word in self.rest if not word.startswith("-")]
@@ -163,11 +157,8 @@ def find_run(words: Words) -> str:
 
 
 def select_from_run(folder: RunFolder, step: str = "") -> Selection:
-    """Return the selection that the saved configuration of a run names.
-
-    Args:
-        folder: of the run.
-        step: at which a branch begins, with the configuration of then; "" for the newest one.
+    """Return the selection that the saved configuration of a run names: that of the step at which a
+    branch begins, by default the newest one.
     """
     if step.isdecimal():  # click refuses what is no number
         from ..storage.branch import find_branch_point
@@ -186,19 +177,13 @@ def select_from_run(folder: RunFolder, step: str = "") -> Selection:
 
 
 class PluginCommand(ShortCommand):
-    """A command whose flags depend on the plugin that its arguments name.
+    """A command whose flags depend on the plugin that its arguments name. The `Selection` is the
+    context's `obj`.
 
-    The `Selection` is the context's `obj`.
-
-    Args:
-        select: loads what the words of the command name. By default it is what --plugin names, or
-            the first word: `run NAME` is `run --plugin NAME`. Only the first, since words after
-            flags may be their values.
-        plugin_flags: the flags that the plugins add; by default, all options of a run.
-        examples: commands for the help; "{plugin}" is the plugin.
-
-    Attributes:
-        own_params: the parameters that do not depend on plugins.
+    `select` loads what the words of the command name, by default what --plugin names, or the first
+    word: `run NAME` is `run --plugin NAME`. Only the first, since words after flags may be their
+    values. `plugin_flags` gives the flags that the plugins add, by default all options of a run. In
+    the examples for the help, "{plugin}" is the plugin.
     """
 
     def __init__(
@@ -210,7 +195,7 @@ class PluginCommand(ShortCommand):
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
-        self.own_params = list(self.params)
+        self.own_params = list(self.params)  # those that do not depend on plugins
         self._select, self._plugin_flags = select, plugin_flags
         self._names_plugin = select is select_named
         self._examples = examples

@@ -15,19 +15,12 @@ from ..plugins import Plugins, choose, list_plugins, load
 
 
 class Selection(NamedTuple):
-    """The plugins and configuration files that the arguments name.
+    """The plugins and configuration files that the arguments name."""
 
-    Attributes:
-        plugin: the reference of the model plugin, or "".
-        extensions: the references of the extensions.
-        plugins: the loaded plugins, or None if no model plugin is named.
-        layers: the configuration files, weakest first.
-    """
-
-    plugin: str
-    extensions: List[str]
-    plugins: Optional[Plugins]
-    layers: List[typed.Config]
+    plugin: str  # the reference of the model plugin, or ""
+    extensions: List[str]  # their references
+    plugins: Optional[Plugins]  # None if no model plugin is named
+    layers: List[typed.Config]  # the configuration files, weakest first
 
 
 NO_SELECTION = Selection("", [], None, [])
@@ -39,13 +32,8 @@ def load_selection(
     origins: Mapping[str, str],
     layers: List[typed.Config],
 ) -> Selection:
-    """Load the plugins that the arguments name. Raises UsageError for code that is not trusted.
-
-    Args:
-        plugin: reference of the model plugin, or "".
-        extensions: references of the extensions.
-        origins: reference -> the file that names it.
-        layers: see `Selection`.
+    """Load the plugins that the arguments name by their references, with the file that names each.
+    Raises UsageError for code that is not trusted.
     """
     plugins = None
     if plugin:
@@ -136,12 +124,8 @@ def class_flags(
 def resolve(
     selection: Selection, flags: Mapping[str, Optional[str]], use_environment: bool = True
 ) -> typed.Resolved:
-    """Resolve the options of a selection. Warns of variables that look like a misspelt option.
-
-    Args:
-        selection: the plugins and configuration files.
-        flags: the text of each option that a flag sets, and None for others.
-        use_environment: whether `TOOLKIT_*` variables count.
+    """Resolve the options of a selection, with the text of each flag that is set, and by default
+    with `TOOLKIT_*` variables. Warns of variables that look like a misspelt option.
     """
     variables = typed.environment() if use_environment else {}
     flags = {name: text for name, text in flags.items() if text is not None}

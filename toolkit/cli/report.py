@@ -53,10 +53,7 @@ def report(run_folders: Sequence[str], output: Optional[str], as_json: bool) -> 
 
 def render_runs(runs: Sequence[Found]) -> Tuple[List[RunRecord], bytes, int]:
     """The records of runs, the bytes of their page, and the number of runs that are damaged, for
-    each of which the page has a note.
-
-    Raises:
-        ToolkitError: no run can be read; that of the first one.
+    each of which the page has a note. If no run can be read, raises the error of the first one.
     """
     from ..comparison.comparison import compare
     from ..page.several import shorten

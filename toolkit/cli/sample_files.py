@@ -23,14 +23,8 @@ MAX_IN_GRID = 10000
 
 
 def kind_of(out: Optional[str], count: Optional[int] = None) -> str:
-    """The kind of output that a path names: FOLDER, NPZ or GRID.
-
-    Args:
-        out: the path, or None for the default, a grid.
-        count: the number of samples, or None.
-
-    Raises:
-        UsageError: the ending names no kind, or a grid is too small for the samples.
+    """The kind of output that a path names: FOLDER, NPZ or GRID, the default. Raises UsageError if
+    the ending names no kind, or a grid is too small for this number of samples.
     """
     ending = ".png" if out is None else os.path.splitext(out)[1].lower()
     if out is None or ending in (".npz", ".png"):
@@ -50,13 +44,8 @@ def kind_of(out: Optional[str], count: Optional[int] = None) -> str:
 
 
 def check_kind(parts: Iterator[Arrays], kind: str) -> Tuple[Iterator[Arrays], str]:
-    """Check that samples can be written as a kind of output.
-
-    Returns:
-        The same parts, and what the samples are: "images" or "samples".
-
-    Raises:
-        UsageError: the output is of images, and the samples are none.
+    """Check that samples can be written as a kind of output; return the same parts, and what the
+    samples are: "images" or "samples". Raises UsageError for an output of images if they are none.
     """
     first = next(parts)
     if kind != NPZ and not has_images(first):

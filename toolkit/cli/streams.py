@@ -30,15 +30,9 @@ class OutputError(ToolkitError):
 
 
 class GuardedStream:
-    """A text stream that writes control characters visibly.
-
-    Args:
-        stream: the stream behind it; None if it is closed.
-        is_optional: whether what cannot be written is dropped, in place of an `OutputError`.
-        escape: changes each text before it is written.
-
-    Attributes:
-        error: the first failure, or None.
+    """A text stream that writes control characters visibly, as `escape` does; the one behind it is
+    None if it is closed. If it `is_optional`, what cannot be written is dropped, in place of an
+    `OutputError`. `error` is the first failure, or None.
     """
 
     errors, closed = "backslashreplace", False
@@ -123,10 +117,8 @@ class GuardedStream:
 
 @contextlib.contextmanager
 def guarded() -> Iterator[GuardedStream]:
-    """Within the block, `sys.stdout` and `sys.stderr` are guarded; a second call changes nothing.
-
-    Yields:
-        The guarded stdout.
+    """Within the block, which gets the guarded stdout, `sys.stdout` and `sys.stderr` are guarded; a
+    second call changes nothing.
     """
     stdout, stderr = sys.stdout, sys.stderr
     if isinstance(stdout, GuardedStream):

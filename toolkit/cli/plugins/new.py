@@ -89,12 +89,8 @@ def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) ->
 
 
 def render(name: str, kind: str, sample: str = DEFAULT) -> Dict[str, str]:
-    """Return the files of a new plugin: path from its folder -> text.
-
-    Args:
-        name: of the plugin, as `toolkit run` will know it.
-        kind: "model", "extension" or "command".
-        sample: the model to start from.
+    """Return the files of a new plugin, path from its folder -> text. The kind is "model", which
+    starts from a sample, "extension" or "command"; `toolkit run` will know it by the name.
     """
     identifier = name.replace("-", "_")
     values = {
