@@ -27,11 +27,7 @@ ReadRow = Callable[[float], Dict[str, Any]]
 
 class Bar(Progress):
     """The newest of some rows at the bottom of a terminal: a text, a bar, another text, the time.
-
     It reads what they show when it draws, so that the work never waits for it.
-
-    Args:
-        stream: the terminal.
     """
 
     def __init__(self, stream: TextIO):
@@ -49,11 +45,9 @@ class Bar(Progress):
         )
 
     def add_row(self, read: ReadRow) -> TaskID:
-        """Show a row in place of the others, until `remove_row`.
-
-        Args:
-            read: maps the speed, in units of "completed" per second, to the values "description",
-                "completed", "total" (None if it is unknown) and "text", which are escaped.
+        """Show a row in place of the others, until `remove_row`. `read` maps the speed, in units of
+        "completed" per second, to the values "description", "completed", "total" (None if it is
+        unknown) and "text", which are escaped.
         """
         row = self.add_task("", total=None, text="", visible=False)
         self._readers[row] = read

@@ -33,12 +33,8 @@ consoles: List[Console] = []  # those that show what a person waits for: the las
 
 
 class Console:
-    """Writes lines and the progress of a run. rich obeys NO_COLOR.
-
-    Args:
-        stream: stderr by default.
-        every_secs: seconds between two progress lines in a pipe, at least.
-        clock: returns the time in seconds.
+    """Writes lines and the progress of a run, by default to stderr; in a pipe, at least
+    `every_secs` seconds are between two lines of progress. rich obeys NO_COLOR.
     """
 
     def __init__(
@@ -87,11 +83,7 @@ class Console:
                 self._terminal = None
 
     def add_row(self, read: Callable[[float], Dict[str, Any]]) -> Callable[[], None]:
-        """Draw a row with a bar on the terminal, and return what removes it.
-
-        Args:
-            read: see `Bar.add_row`.
-        """
+        """Draw a row with a bar on the terminal, see `Bar.add_row`; return what removes it."""
         with self._lock:
             if self._bar is None:
                 from .bar import Bar
@@ -112,11 +104,8 @@ class Console:
         return remove
 
     def open_file(self, folder: str, command: Sequence[str]) -> None:
-        """Write what is shown to the log in a run's folder, too, and progress as plain lines.
-
-        Args:
-            folder: its path.
-            command: of this session.
+        """Write what is shown to the log in a run's folder, too, after the command of this session,
+        and progress as plain lines.
         """
         self._file.open(folder, command)
 
@@ -151,12 +140,7 @@ class Console:
         self.show(text)
 
     def start(self, total_steps: int, read_step: Callable[[], int]) -> None:
-        """Start to show progress.
-
-        Args:
-            total_steps: the step at which the run ends.
-            read_step: returns the number of steps so far.
-        """
+        """Start to show progress up to a step; `read_step` returns the number of steps so far."""
         self._total_steps, self._bar_metrics = total_steps, ""
 
         def read(speed: float) -> Dict[str, Any]:

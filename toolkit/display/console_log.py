@@ -35,11 +35,8 @@ class ConsoleLog(logging.Handler):
         self._descriptor: Optional[int] = None
 
     def open(self, folder: str, command: Sequence[str]) -> None:
-        """Write the texts so far, and all further ones, to the log of a run's folder.
-
-        Args:
-            folder: its path.
-            command: of this session, with which its lines begin.
+        """Write the texts so far, and all further ones, to the log of a run's folder, after the
+        command of this session.
         """
         waiting = self._waiting or []
         self.end()

@@ -33,11 +33,7 @@ def format_bytes(count: int) -> str:
 
 
 def join_metrics(result: Dict[str, Any]) -> str:
-    """`accuracy 0.9600 [0.9391, 0.9739]  loss 0.1234`; a metric may have no interval.
-
-    Args:
-        result: of an evaluation, as JSON values.
-    """
+    """`accuracy 0.9600 [0.9391, 0.9739]  loss 0.1234` of an evaluation; some have no interval."""
     texts = []
     for name, value in sorted(result["metrics"].items()):
         interval = result.get("intervals", {}).get(name)

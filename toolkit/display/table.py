@@ -17,14 +17,9 @@ def format_table(
     width: Optional[int] = None,
     right: Sequence[str] = (),
 ) -> List[str]:
-    """The lines of a table: the header, then each row.
-
-    Args:
-        header: the names of the columns.
-        rows: the cells; control characters in them are escaped.
-        width: of the terminal in columns: wide cells are broken into several lines; None: each row
-            is one line.
-        right: the names of the columns to align at their right ends.
+    """The lines of a table: the header, then each row; control characters in cells are escaped. In
+    a terminal of `width` columns wide cells are broken into several lines; None: each row is one
+    line. `right` names the columns to align at their right ends.
     """
     from rich.console import Console
     from rich.table import Table

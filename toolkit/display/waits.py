@@ -29,12 +29,7 @@ class Wait:
         self._lock = threading.Lock()
 
     def show(self, done: float, total: Optional[float] = None) -> None:
-        """Say how much is done.
-
-        Args:
-            done: in the unit of the total.
-            total: replaces that of before; None: it stays.
-        """
+        """Say how much is done, in the unit of the total; another total replaces that of before."""
         self.follow(lambda: done, total)
 
     def follow(self, read: Callable[[], float], total: Optional[float] = None) -> None:
