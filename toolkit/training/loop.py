@@ -118,12 +118,9 @@ class Loop:
     def run(self) -> TrainResult:
         """Train to the target or to a stop.
 
-        Raises:
-            InterruptedRun: after a signal; the state is saved.
-            DivergedError: the guard refused a step; the state before it is saved.
-            DataError: the data ended or cannot be read.
-            RetryError: the machine failed.
-            ToolkitError: any other failure.
+        A signal raises InterruptedRun, and a step that the guard refused DivergedError, once the
+        state before is saved. Data that end or cannot be read raise DataError, a failure of the
+        machine RetryError, and any other failure ToolkitError.
         """
         master, config = self._peers.start(session_config(self._plan.options))
         self._start = time.monotonic()
@@ -240,11 +237,9 @@ class Loop:
         """Save and commit the state of `step`, unless that is done already.
 
         A kill at any moment leaves this checkpoint or the one before: the entry in the commit log
-        comes after all files, and older checkpoints are deleted after the entry.
-
-        Raises:
-            ToolkitError: the replicas differ, or what was written cannot be read.
-            RetryError: the folder cannot be written.
+        comes after all files, and older checkpoints are deleted after the entry. Raises
+        ToolkitError if the replicas differ, or what was written cannot be read; RetryError if the
+        folder cannot be written.
         """
         if step == self._committed_step:
             return

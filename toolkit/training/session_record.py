@@ -32,15 +32,11 @@ class TrainResult(NamedTuple):
 
 
 class SessionRecord:
-    """Writes how a session of a run begins and ends; `subject` is the name of its plugin or driver.
-
-    Attributes:
-        seconds_before: of training, in the sessions before.
-    """
+    """Writes how a session of a run begins and ends; `subject` names its plugin or driver."""
 
     def __init__(self, folder: RunFolder, subject: str, console: Console):
         self._folder, self._subject, self._console = folder, subject, console
-        self.seconds_before = 0.0
+        self.seconds_before = 0.0  # of training, in the sessions before
         self._last_end: Dict[str, Any] = {}
 
     def begin_session(

@@ -43,11 +43,8 @@ DEFAULT_CHECKPOINT_SECS = 60.0
 class Trainer:
     """One training run in one process, which locks its folder. `train` may be called once.
 
-    Args:
-        job: what to train; the attribute has the presets that the data chose.
-        console: shows progress.
-        peers: the other processes of the run, of which this is the chief. Without them the
-            process trains alone, on as many devices as the options say.
+    The attribute `job` has the presets that the data chose. `peers` are the other processes of the
+    run, of which this is the chief; without them it trains alone, on the devices of the options.
     """
 
     def __init__(self, job: Job, console: Console, peers: Optional[NoPeers] = None):
@@ -137,12 +134,8 @@ class Trainer:
     # ---------------------------------------------------------------------------- before training
 
     def check_resume(self, is_branch: bool = False) -> None:
-        """Refuse to continue with other data than the run began with, unless that is allowed; and
-        a branch from the last step.
-
-        Raises:
-            DataError: names what differs. Other classes are never allowed.
-            UsageError: names the step.
+        """Refuse to continue with other data than the run began with, unless that is allowed, as
+        other classes never are: a DataError. Refuse a branch from the last step: a UsageError.
         """
         if self._folder.is_new:
             return

@@ -91,11 +91,7 @@ class SampleGrids(SessionHook):
 
 def write_gif(paths: List[str], out: str, scale: int = 1) -> None:
     """Write pictures of one size as a GIF that repeats for ever, atomically; no file without any.
-
-    Args:
-        paths: of the pictures, in order; of many, `MAX_FRAMES` are shown.
-        out: path of the GIF.
-        scale: whole factor by which pixels are enlarged.
+    Of many, `MAX_FRAMES` are shown. `scale` is the whole factor by which pixels are enlarged.
     """
     from PIL import Image
 
