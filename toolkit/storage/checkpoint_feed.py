@@ -101,11 +101,9 @@ class CheckpointFeed:
         """Wait for the next checkpoint; the same one until `complete` is called for it; None if the
         run has ended, and the feed has no more of its checkpoints.
 
-        Raises:
-            RetryError: no run has begun, nothing changes any more, or another run has begun.
-            CheckpointError: the run has ended, and its last checkpoint is damaged; or the folder
-                is gone or cannot be read.
-            UsageError: there is a file in place of the folder, or something else than a run in it.
+        Raises RetryError if no run has begun, nothing changes any more, or another run has begun;
+        CheckpointError if the run has ended, and its last checkpoint is damaged, or if the folder
+        is gone or cannot be read; UsageError if it is no folder, or has something else than a run.
         """
         while True:
             self._read()

@@ -63,10 +63,8 @@ def hash_tensors(tensors: Iterable[Tuple[str, np.ndarray]]) -> str:
 
 
 def first_difference(expected: Dict[str, np.ndarray], actual: Dict[str, np.ndarray]) -> str:
-    """The first difference between two sets of tensors, in the order of their names.
-
-    Returns:
-        A clause that starts with the name of the tensor; '' if the sets are equal.
+    """The first difference between two sets of tensors, in the order of their names: a clause that
+    starts with the name of the tensor; '' if the sets are equal.
     """
     for name in sorted(set(expected) | set(actual)):
         if name not in actual:

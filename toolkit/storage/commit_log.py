@@ -92,11 +92,9 @@ class CommitLog(JsonLines):
         return self._entries
 
     def state(self) -> Dict[str, Any]:
-        """What the entries say of the run as it is now, by name; see entries.py.
-
-        Raises:
-            CheckpointError: the file is missing, or its first entry is damaged.
-            FormatError: another version of the toolkit wrote it.
+        """What the entries say of the run as it is now, by name; see entries.py. Raises
+        CheckpointError if the file is missing, or its first entry is damaged; FormatError if
+        another version of the toolkit wrote it.
         """
         self.check_format()
         if self._state:

@@ -24,10 +24,8 @@ class FolderLock:
     """Locks a folder for this process until it ends, in whatever way.
 
     The folder itself is locked, so that nobody unlocks it by deleting a file, and the file .lock in
-    it, for file systems that lock files alone.
-
-    Attributes:
-        is_effective: whether the file system has locks; without them, any process can lock it.
+    it, for file systems that lock files alone. Where it `is_effective`, the file system has locks;
+    without them, any process can lock it.
     """
 
     def __init__(self, path: str):
