@@ -27,29 +27,21 @@ MAX_ALL_PARTINGS = 4  # groups; of more, each is compared with the first alone
 def compare(
     records: Sequence[RunRecord], metrics: Sequence[str] = (), level: float = LEVEL
 ) -> Dict[str, Any]:
-    """Compare runs.
+    """Compare two runs or more, of different names, by some metrics, else the main one and all with
+    a direction. `level` is the probability that no two groups without a difference are called
+    separated. Raises UsageError if no run has a metric, CheckpointError if a log cannot be read.
 
-    Args:
-        records: of two or more runs, with different names.
-        metrics: the names of those to compare; () for the main one and all with a direction.
-        level: the probability that no two groups without a difference are called separated.
+    Returns values of JSON, in which runs are named by their positions:
 
-    Returns:
-        Values of JSON, in which runs are named by their positions:
-
-        - "groups": the positions of the runs of each group, which differ in the seed alone;
-          "names": of the groups; "mixtures": what else differs within each, a clause each.
-        - "level": for which the verdicts hold.
-        - "options": those that differ, see `find_option_differences`.
-        - "code", "data", "software": how these differ, a clause each.
-        - "metrics": the main one first, each with its "name", its "direction" ("min", "max" or
-          None) and for each group a `Band` or None.
-        - "verdicts": of pairs of groups, see `Verdict`; "a" and "b" are the first runs of both.
-        - "parting": of pairs of runs "a" and "b", see `Parting`.
-
-    Raises:
-        UsageError: no run has such a metric.
-        CheckpointError: a commit log cannot be read.
+    - "groups": the positions of the runs of each group, which differ in the seed alone; "names": of
+      the groups; "mixtures": what else differs within each, a clause each.
+    - "level": for which the verdicts hold.
+    - "options": those that differ, see `find_option_differences`.
+    - "code", "data", "software": how these differ, a clause each.
+    - "metrics": the main one first, each with its "name", its "direction" ("min", "max" or None)
+      and for each group a `Band` or None.
+    - "verdicts": of pairs of groups, see `Verdict`; "a" and "b" are the first runs of both.
+    - "parting": of pairs of runs "a" and "b", see `Parting`.
     """
     known = {name for record in records for name in record.metrics}
     for name in metrics:

@@ -211,10 +211,8 @@ class Condition(NamedTuple):
 
 
 def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Row]:
-    """The rows that match all conditions.
-
-    Raises:
-        UsageError: a name occurs in no row, or a limit of numbers is no number.
+    """The rows that match all conditions. Raises UsageError if a name occurs in no row, or a limit
+    of numbers is no number.
     """
     _check_names([condition.name for condition in conditions], rows, "filter by", _FIELDS)
     for name, sign, text in conditions:

@@ -30,11 +30,7 @@ class Parting(NamedTuple):
 
 
 def find_parting(a: RunRecord, b: RunRecord) -> Parting:
-    """Where two runs parted, from their logs alone.
-
-    Raises:
-        CheckpointError: a log cannot be read.
-    """
+    """Where two runs parted, from their logs; raises CheckpointError if one cannot be read."""
     logs = [record.folder.commits for record in (a, b)]
     commits = [log.current_commits() for log in logs]
     common = sorted(set(commits[0]) & set(commits[1]))

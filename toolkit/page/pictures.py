@@ -118,10 +118,8 @@ def list_pictures(folder: str, place: str) -> List[str]:
 
 def open_picture(folder: str, name: str, max_side: int, max_bytes: int) -> Picture:
     """The picture in a file of a run, by its path in the folder with "/"; one with a longer side
-    than `max_side` pixels is made smaller, and one of more than `max_bytes` encoded again.
-
-    Raises:
-        PictureError: it is outside the folder, too large, or no picture.
+    than `max_side` pixels is made smaller, and one of more than `max_bytes` encoded again. Raises
+    PictureError if it is outside the folder, too large, or no picture.
     """
     from PIL import Image
 

@@ -28,16 +28,9 @@ def fill_in(
 ) -> Definition:
     """A new study, completed by what the graphs of its first configuration say.
 
-    Args:
-        definition: what the command states.
-        epochs: the length of a trial if a person set it so; 0 for that of the options.
-        options: of the configuration.
-        metrics: the names of those of the validation split, each with "min" or "max", or "" if it
-            declares no direction.
-        num_examples: of the training split.
-
-    Raises:
-        UsageError: there is no such metric, or two rungs are at the same step.
+    `epochs` is the length of a trial if a person set it so, else 0: that of the options counts.
+    `metrics` are those of the validation split, each with "min" or "max", or "" if it declares no
+    direction. Raises UsageError if there is no such metric, or two rungs are at the same step.
     """
     best_metric = options.best_metric or ""
     metric, direction = choose_metric(definition.metric, definition.direction, metrics, best_metric)

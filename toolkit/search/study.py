@@ -64,10 +64,8 @@ class Study:
             yield
 
     def read(self) -> None:
-        """Read study.json again: another process may have sampled.
-
-        Raises:
-            CheckpointError: it is damaged or gone.
+        """Read study.json, which another process may have changed; CheckpointError if gone or
+        damaged.
         """
         stored = read_study(self.folder)
         if stored is None:
@@ -96,11 +94,8 @@ class Study:
 
     @contextlib.contextmanager
     def claim(self, trial: Trial) -> Iterator[Optional[int]]:
-        """Lock the log of a trial for the block.
-
-        Yields:
-            Its descriptor, which has the lock as long as this process, or one to which it is
-            passed, has it; None if another process has it.
+        """Lock the log of a trial for the block, which gets its descriptor; this has the lock as
+        long as this process, or one to which it is passed, has it. None if another process has it.
         """
         path = self.path(trial) + ".log"
         with contextlib.ExitStack() as stack:
@@ -117,10 +112,8 @@ class Study:
 
 
 def read_study(folder: str) -> Optional[Stored]:
-    """Return what the study.json of a folder has; None if there is none.
-
-    Raises:
-        CheckpointError: the file is damaged, or has a configuration that the space does not have.
+    """Return what the study.json of a folder has; None if there is none. Raises CheckpointError if
+    it is damaged, or has a configuration that the space does not have.
     """
     path = os.path.join(folder, STUDY_FILE)
     if not os.path.lexists(path):

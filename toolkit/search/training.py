@@ -42,9 +42,7 @@ Train = Callable[[Study, Trial, int, "Processes"], Iterator[None]]
 
 def find_due(study: Study) -> List[Trial]:
     """Return the trials that can be trained now, after sampling the configurations that can be.
-
-    Raises:
-        CheckpointError: study.json is damaged.
+    Raises CheckpointError if study.json is damaged.
     """
     study.read()
     due: List[Trial] = []
