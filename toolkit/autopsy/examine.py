@@ -35,17 +35,12 @@ def examine(
     step: int,
     begin: Optional[Callable[[tf.Session, Run], None]] = None,
 ) -> Optional[Finding]:
-    """Repeat the step after `step` and find its first non-finite tensor; None where the step was
-    finite this time, for which `NOT_REPRODUCED` has the reasons. Nothing of the run is changed.
+    """Repeat the step after `step`, the last good one, and find its first non-finite tensor; None
+    where it was finite this time, see `NOT_REPRODUCED`. Nothing of the run is changed.
 
-    Args:
-        plugins: the run's plugins.
-        make_reader: makes the reader of the training split; called in a new graph.
-        make_run: makes the `Run` of that graph from the reader.
-        checkpoint: the prefix of the checkpoint of `step`, or None for the initial variables.
-        step: the last good step.
-        begin: assigns what the run began with instead of the initial variables, in a session of
-            the graph of such a `Run`; or None.
+    `make_reader` makes the reader of the training split, in a new graph, and `make_run` the `Run`
+    of that graph from the reader. `checkpoint` is the prefix of that of `step`; None for the
+    initial variables, instead of which `begin`, if there is one, assigns what the run began with.
     """
     repeated = _RepeatedStep(plugins, make_reader, make_run, checkpoint, step, begin)
     with contextlib.closing(repeated):

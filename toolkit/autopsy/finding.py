@@ -57,15 +57,10 @@ class TensorSummary(NamedTuple):
 
 
 class BatchValues(NamedTuple):
-    """The N examples of the repeated step.
+    """The N examples of the repeated step."""
 
-    Attributes:
-        arrays: flat key -> [N, ...], as hooks get them.
-        positions: int64 [N], in the split "train" after `filter`.
-    """
-
-    arrays: Dict[str, np.ndarray]
-    positions: np.ndarray
+    arrays: Dict[str, np.ndarray]  # flat key -> [N, ...], as hooks get them
+    positions: np.ndarray  # int64 [N], in the split "train" after `filter`
 
     @property
     def size(self) -> int:

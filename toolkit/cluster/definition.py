@@ -59,10 +59,8 @@ def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optio
 
 
 def read_tf_config(text: str) -> Optional[Cluster]:
-    """The cluster that a value of TF_CONFIG defines; None for one process alone.
-
-    Raises:
-        UsageError: the value is no definition of a cluster.
+    """The cluster that a value of TF_CONFIG defines; None for one process alone. Raises UsageError
+    if the value is no definition of a cluster.
     """
     values = _parse_object(text, "TF_CONFIG", _TF_CONFIG_EXAMPLE)
     cluster, task = (values.get(key) or None for key in ("cluster", "task"))

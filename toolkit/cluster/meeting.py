@@ -41,11 +41,8 @@ def identify(cluster: Cluster) -> Dict[str, Any]:
 
 
 def check_identity(body: Dict[str, Any], cluster: Cluster) -> Task:
-    """The task of a process that connects to the chief.
-
-    Raises:
-        WireError: it is no identity.
-        Refusal: it is of another cluster or version.
+    """The task of a process that connects to the chief. Raises WireError if it is no identity,
+    Refusal if it is of another cluster or version.
     """
     own, name = identify(cluster), body.get("task")
     if body.keys() != own.keys():

@@ -38,11 +38,7 @@ def start_server(cluster: Cluster, config: tf.ConfigProto) -> tf.train.Server:
 
 
 def check_port(cluster: Cluster) -> None:
-    """See that the server of this process will be able to listen.
-
-    Raises:
-        RetryError: another program uses the port.
-    """
+    """See that the server of this process can listen: RetryError if a program uses the port."""
     port = split_address(cluster.task.address)[1]
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

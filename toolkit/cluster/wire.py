@@ -65,12 +65,8 @@ class Peer:
         await self._writer.drain()
 
     async def receive(self, max_text: int = _MAX_TEXT, max_payload: int = _MAX_PAYLOAD) -> Message:
-        """The next message.
-
-        Raises:
-            WireError: what arrives is none.
-            EOFError: the other side has closed.
-            OSError: the connection is broken.
+        """The next message. Raises WireError if what arrives is none, EOFError if the other side
+        has closed, OSError if the connection is broken.
         """
         sizes: List[int] = []
         for size, limit in zip(_SIZES, (max_text, max_payload)):

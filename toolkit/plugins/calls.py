@@ -120,9 +120,8 @@ class Plugins:
         function or wrapper returns. Returns the value of the hook; for hooks that every plugin may
         answer, a list.
 
-        Raises:
-            ToolkitError: a plugin's code failed, or returned a wrong value, or a model hook
-                returned None. The message names plugin, hook and place of the code.
+        Raises ToolkitError, with plugin, hook and place of the code, if a plugin's code failed, or
+        returned a wrong value, or a model hook returned None.
         """
         return self._call(self.hook_functions(hook), hook, check, arguments)[0]
 

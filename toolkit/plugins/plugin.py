@@ -134,11 +134,9 @@ def hook_names(plugin: Plugin) -> List[str]:
 
 
 def check_hooks(plugin: Plugin) -> None:
-    """Refuse a plugin whose hooks pluggy would register only in part, or call wrongly.
-
-    Raises:
-        UsageError: a hook is unknown, misses or has wrong arguments, or may not be implemented by a
-            plugin of this kind; or a model hook is missing.
+    """Refuse a plugin whose hooks pluggy would register only in part, or call wrongly. Raises
+    UsageError if a hook is unknown, misses or has wrong arguments, or may not be implemented by a
+    plugin of this kind, or if a model hook is missing.
     """
     hooks = set()
     for each in implementations(plugin):
