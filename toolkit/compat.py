@@ -40,14 +40,9 @@ VERBOSE = is_verbose()
 
 @contextlib.contextmanager
 def _capture_output(stream: Optional[TextIO]) -> Iterator[None]:
-    """Capture what C++ code writes to a stream; if the block raises an Exception (not if Ctrl-C
-    ends it), write it to stderr.
-
-    Nothing is captured if there is no temporary folder that can be written.
-
-    Args:
-        stream: sys.stdout or sys.stderr; its file descriptor, 1 or 2, is redirected. None if it is
-            closed: then nothing is captured.
+    """Capture what C++ code writes to `stream`, sys.stdout or sys.stderr, through its file
+    descriptor; if the block raises an Exception (not if Ctrl-C ends it), write it to stderr.
+    Nothing is captured if the stream is closed (None), or if no temporary folder can be written.
     """
     descriptor = 1 if stream is sys.stdout else 2
     is_log = VERBOSE and descriptor == 2  # stdout is for results, even if the output is verbose
@@ -150,17 +145,11 @@ def make_callable(
     feeds: Iterable[tf.Tensor] = (),
     inline: bool = False,
 ) -> Callable[..., List[Any]]:
-    """Prepare a call of the session, which then costs less than `session.run`.
+    """Prepare a call of the session, which then costs less than `session.run`: a function of the
+    arrays to feed, in the order of `feeds`, that returns the values of the fetched tensors.
 
-    Args:
-        session: the session.
-        fetches: tensors and operations.
-        feeds: the tensors to feed.
-        inline: whether all ops run in the calling thread instead of TensorFlow's thread pool, if
-            that can give the same bits.
-
-    Returns:
-        A function of the arrays to feed, in order, that returns the values of the fetched tensors.
+    Operations may be fetched, too. With `inline`, all ops run in the calling thread instead of
+    TensorFlow's thread pool, if that can give the same bits.
     """
     options = config_pb2.CallableOptions()
     for fetch in fetches:
@@ -180,15 +169,9 @@ def dumped_tensors(
 ) -> Iterator[Tuple[Any, List[Tuple[str, Callable[[], Any]]]]]:
     """Run a session whose executor writes tensors to a temporary folder, which the block reads.
 
-    Args:
-        session: the session.
-        fetches: as of `session.run`.
-        tensors: anywhere in the graph, in loops and branches too.
-        feeds: as of `session.run`.
-
-    Yields:
-        The fetched values, None if an op refused its arguments; and of each of the tensors its name
-        and a function that reads its array, as often as it was computed, in the order of time.
+    The tensors may be anywhere in the graph, in loops and branches too. The block gets the fetched
+    values, None if an op refused its arguments; and of each of the tensors its name and a function
+    that reads its array, as often as it was computed, in the order of time.
     """
     from tensorflow.python.debug.lib import debug_data  # takes long
 
@@ -242,13 +225,10 @@ class GraphUnderConstructionError(RuntimeError):
 
 @contextlib.contextmanager
 def under_construction(graph: tf.Graph) -> Iterator[None]:
-    """Let no session run a graph in the block, which builds it.
+    """Let no session run a graph in the block, which builds it: GraphUnderConstructionError.
 
-    Within a loop such a call may wait for ever: what it fetches waits for the loop to start.
-    Graphs of its own may be run in the block.
-
-    Raises:
-        GraphUnderConstructionError: where a session would run the graph.
+    Within a loop such a call may wait for ever: what it fetches waits for the loop to start. Graphs
+    of its own may be run in the block.
     """
 
     # A session takes this lock of its graph before each run. The attribute of the graph hides the
@@ -285,12 +265,8 @@ class _LogHandler(logging.Handler):
 
 @contextlib.contextmanager
 def capture_log(write: Callable[[str], None]) -> Iterator[None]:
-    """Write what is logged at level INFO or above through TensorFlow in the block.
-
-    With `-v`, TensorFlow itself shows its log.
-
-    Args:
-        write: called with the text of each record.
+    """Call `write` with each text that is logged at level INFO or above through TensorFlow in the
+    block. With `-v`, TensorFlow itself shows its log.
     """
     if VERBOSE:
         yield
@@ -324,13 +300,8 @@ OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # a key in checkpoints that Keras
 
 
 def object_graph_names(graph: bytes) -> Dict[str, str]:
-    """The key of each variable in a checkpoint of objects -> the variable's name in its model.
-
-    Args:
-        graph: what the checkpoint has under OBJECT_GRAPH.
-
-    Raises:
-        ValueError: it cannot be parsed.
+    """The key of each variable in a checkpoint of objects -> the variable's name in its model, by
+    what the checkpoint has under OBJECT_GRAPH. Raises ValueError if that cannot be parsed.
     """
     try:
         nodes = TrackableObjectGraph.FromString(graph).nodes

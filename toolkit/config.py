@@ -93,11 +93,8 @@ def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.j
 
 
 def read_run_config(folder: RunFolder) -> Config:
-    """Read the configuration that a run saved.
-
-    Raises:
-        CheckpointError: it is damaged.
-        FormatError: another version of the toolkit wrote the run, with other options.
+    """Read the configuration that a run saved. Raises CheckpointError if it is damaged, FormatError
+    if another version of the toolkit wrote the run, with other options.
     """
     folder.commits.check_format()
     folder.read_config()

@@ -25,10 +25,8 @@ _PAIRS = ({"images", "masks"}, {"a", "b"})  # names of folders
 
 
 def complete(value: str) -> str:
-    """A `--data` value with its source; the value itself if it has one, or is no path.
-
-    Raises:
-        UsageError: a folder may be read in several ways.
+    """A `--data` value with its source; the value itself if it has one, or is no path. Raises
+    UsageError for a folder that may be read in several ways.
     """
     path = os.path.expanduser(value)
     if value in NAMES or value.startswith(PREFIXES) or not os.path.exists(path):

@@ -26,11 +26,7 @@ def can_flush() -> bool:
 
 
 def flushing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls another one while its thread flushes denormal numbers.
-
-    Args:
-        function: what to call, with any arguments.
-    """
+    """A function that calls another one while its thread flushes denormal numbers."""
     environments = _environments()
     assert environments is not None, "see can_flush"
     set_environment, usual, flushed = environments

@@ -30,10 +30,8 @@ def sha256_of(path: str) -> str:
 
 
 def open_regular_file(path: str) -> IO[bytes]:
-    """Open a file to read its bytes, but no pipe or device, which may have no end.
-
-    Raises:
-        OSError: the file cannot be opened, or it is not a regular file.
+    """Open a file to read its bytes, but no pipe or device, which may have no end: that raises an
+    OSError, like a file that cannot be opened.
     """
     flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # not on every system
     descriptor = os.open(path, os.O_RDONLY | flags)
@@ -79,10 +77,8 @@ def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
 
 
 def open_without_links(path: str, flags: int) -> int:
-    """Open a file as `os.open` does, but not through a symbolic link; return its descriptor.
-
-    Raises:
-        OSError: the file cannot be opened, or its name is a symbolic link.
+    """Open a file as `os.open` does, but not through a symbolic link, which raises an OSError, too;
+    return its descriptor.
     """
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # not on every system
     try:
