@@ -18,17 +18,8 @@ KEY_SHARE, VALUE_SHARE = 8, 2
 
 
 class Variables:
-    """The variables of one network.
-
-    Attributes:
-        kernels: names of the variables that spectral normalisation divides.
-
-    Args:
-        run: the `toolkit.Run`.
-        scope: prefix of the variables' names.
-        seed_scope: the initial values are a function of it, of the variable's name and of the run's
-            seed. Two networks with the same seed_scope start equal.
-        trainable: whether the variables are trainable.
+    """The variables of one network, below `scope`. Initial values are a function of `seed_scope`,
+    of the variable's name and of the run's seed: networks with the same one start equal.
     """
 
     def __init__(self, run, scope, seed_scope, trainable=True):
@@ -36,17 +27,12 @@ class Variables:
         self._trainable = trainable
         self._variables = {}
         self._inputs = []  # names of learned inputs
-        self.kernels = []
+        self.kernels = []  # names of those that spectral normalisation divides
 
     def add_kernel(self, name, shape, kind, fan_shape=None):
-        """Add a kernel.
-
-        Args:
-            name: under the scope.
-            shape: of the kernel.
-            kind: of the initializer: "small", "he_normal" or "glorot_uniform"; or the standard
-                deviation of a normal one, where 0 gives zeros.
-            fan_shape: a shape of the same size whose fans set the initial scale, if not `shape`.
+        """Add a kernel. `kind` is that of the initializer, "small", "he_normal" or
+        "glorot_uniform", or the standard deviation of a normal one, where 0 gives zeros.
+        `fan_shape` is a shape of the same size whose fans set the initial scale, if not `shape`.
         """
         self.kernels.append(name)
         initializer = self._initializer(name, kind)
@@ -120,16 +106,8 @@ def _with_fans_of(initializer, fan_shape):
 
 
 class Layer:
-    """A kernel, a bias [F] unless a normalisation follows, and a function of both.
-
-    Args:
-        variables: the network's `Variables`.
-        name: of the layer, a prefix of its variables' names.
-        shape: of the kernel.
-        kind: of the kernel's initializer.
-        bias: whether there is a bias.
-        outputs: F, if it is not the kernel's last axis.
-        fan_shape: see `Variables.add_kernel`.
+    """A kernel, a bias [F] unless a normalisation follows, and a function of both. F is by default
+    the kernel's last axis; `kind` and `fan_shape` are those of `Variables.add_kernel`.
     """
 
     def __init__(self, variables, name, shape, kind, bias, outputs=None, fan_shape=None):
@@ -195,15 +173,9 @@ class Norm:
     the batch's moments without storing them, which is faster. Layer norm ignores `moments`.
 
     Conditional batch norm (de Vries et al. 2017, Modulating early visual processing by language)
-    has a gamma and a beta for each label; the moments are those of all examples. It is called with
-    `values` in which `rows` replaces all gammas and betas by those of the examples' labels.
-
-    Args:
-        variables: the network's `Variables`.
-        name: of the layer, a prefix of its variables' names.
-        kind: "none", "batch" or "layer".
-        channels: C.
-        num_labels: labels with a gamma and a beta of their own; 0: all examples share one of each.
+    has a gamma and a beta for each of `num_labels`; the moments are those of all examples. It is
+    called with `values` in which `rows` replaces all gammas and betas by those of the examples'
+    labels.
     """
 
     def __init__(self, variables, name, kind, channels, num_labels=0):
@@ -251,11 +223,6 @@ class Attention:
     Each position takes values from all positions (Zhang et al. 2019, Self-Attention Generative
     Adversarial Networks). As in their code, keys and values come from a map of half the height and
     width; here its pixels are means, not maxima.
-
-    Args:
-        variables: the network's `Variables`.
-        channels: C.
-        kernel_init: kind of the kernels' initializer.
     """
 
     def __init__(self, variables, channels, kernel_init):
@@ -282,14 +249,8 @@ class Attention:
 
 
 class MapAttention:
-    """Self-attention in the feature map that the options name; other maps pass unchanged.
-
-    Args:
-        variables: the network's `Variables`.
-        options: of the run.
-        shape: of an image, (H, W, C).
-        channels: of each feature map, by its sides.
-        kernel_init: kind of the kernels' initializer.
+    """Self-attention in the feature map that the options name; other maps pass unchanged. The
+    channels are those of each feature map, by its sides.
     """
 
     def __init__(self, variables, options, shape, channels, kernel_init):

@@ -19,13 +19,10 @@ MIN_SIDE = 8  # pixels: the smallest side of an image that a convolutional netwo
 
 
 def check_networks(options: Any, data: Any) -> None:
-    """Check that the options' networks can be built for the data.
-
-    Raises:
-        UsageError: options contradict one another, or the network does not fit the data's shape.
-        DataError: the examples are not one array of images or floats; a conditional network needs
-            classes that the data does not have, or images have values that the generator cannot
-            reach.
+    """Check that the options' networks can be built for the data. Raises UsageError if options
+    contradict one another, or the network does not fit the data's shape; DataError if the examples
+    are not one array of images or floats, a conditional network needs classes that the data does
+    not have, or images have values that the generator cannot reach.
     """
     check_features(data, "A GAN")
     has_batch_norm = options.discriminator_norm == "batch" and options.network != "r3gan"
@@ -115,16 +112,9 @@ def _check_attention(options: Any, data: Any) -> None:
 def check_method(
     options: Any, batch_size: int, num_replicas: int = 1, total_steps: Optional[int] = None
 ) -> None:
-    """Check that the options of the training method agree with each other and with the run.
-
-    Args:
-        options: the GAN's, beside those of the core.
-        batch_size: examples of a whole batch, which the replicas share.
-        num_replicas: of the model, in other processes or on other devices.
-        total_steps: the length of the training, if there is one.
-
-    Raises:
-        UsageError: they do not.
+    """Check that the options of the training method agree with each other and with the run, by a
+    UsageError. The batch size is that of a whole batch, which the replicas share, in other
+    processes or on other devices; `total_steps` is None where the training has no length.
     """
     if options.accumulate > 1 and options.discriminator_steps > 1:
         raise UsageError(

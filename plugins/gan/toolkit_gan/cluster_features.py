@@ -22,20 +22,14 @@ CHUNK_VALUES = 2**24  # ... or fewer large ones, with at most so many numbers
 
 
 class PixelValues:
-    """The pixels in [-1, 1], as means over squares where there are many.
+    """The pixels in [-1, 1], as means over squares where there are many."""
 
-    Attributes:
-        size: D.
-        variables: those that the tensors depend on.
-        is_whitened: whether all principal components shall count alike in distances.
-    """
-
-    is_whitened = False
+    is_whitened = False  # whether all principal components shall count alike in distances
 
     def __init__(self, run):
         self._shape = tuple(run.data.shape)
-        self.size = num_values(reduced_shape(self._shape))
-        self.variables: List[Any] = []
+        self.size = num_values(reduced_shape(self._shape))  # D
+        self.variables: List[Any] = []  # those that the tensors depend on
 
     def __call__(self, images):
         """float32 [N, D] of images float32 [N, H, W, C] in [-1, 1]."""
@@ -89,10 +83,8 @@ class NetworkValues:
 
 
 class FixedLayers:
-    """Layers for `convolutions.Stages` whose variables training does not change.
-
-    Attributes:
-        variables: by the names that they have in the scope of a trained network.
+    """Layers for `convolutions.Stages` whose variables, by the names that they have in the scope of
+    a trained network, training does not change.
     """
 
     def __init__(self):

@@ -43,12 +43,8 @@ UNREACHABLE = 1e30  # a squared distance beyond that of any centroid, also of on
 
 
 class Clusters:
-    """The clusters of the training images, in variables.
-
-    Clusters of data with classes are within one class each, in the order of the classes.
-
-    Args:
-        run: the `toolkit.Run`. Predicting needs only the sizes of the clusters.
+    """The clusters of the training images, in variables. Clusters of data with classes are within
+    one class each, in the order of the classes. Predicting needs only their sizes.
     """
 
     def __init__(self, run):
@@ -73,11 +69,8 @@ class Clusters:
         run.fit_initial_values([*variables, *self._values.variables], self._fit, is_of_data=True)
 
     def assign(self, images, classes=None):
-        """int32 [N], the cluster of each image, whose centroid is nearest.
-
-        Args:
-            images: float32 [N, H, W, C] in [-1, 1].
-            classes: int32 [N], if these are known: an image's cluster is one of its class.
+        """int32 [N], the cluster of each image, whose centroid is nearest: one of its class, int32
+        [N], if that is known. Images are float32 [N, H, W, C] in [-1, 1].
         """
         points = tf.matmul(self._values(images), self._projection.read_value())  # [N, P]
         centroids = self._centroids.read_value()
@@ -90,11 +83,8 @@ class Clusters:
         return tf.argmin(distances, axis=1, output_type=tf.int32)
 
     def labels_at(self, positions, classes=None):
-        """int32 [N], the clusters at some positions in the cumulated sizes.
-
-        Args:
-            positions: float32 [N] in [0, 1), in the sizes of the clusters of a class.
-            classes: int32 [N]; None if the data have none.
+        """int32 [N], the clusters at some positions in the cumulated sizes: float32 [N] in [0, 1),
+        of the clusters of a class, int32 [N], or of all where the data have none.
         """
         positions = tf.reshape(positions, [-1, 1])
         if classes is not None:
@@ -122,22 +112,16 @@ class Clusters:
 
 
 def default_count(num_images: int, num_examples: int) -> int:
-    """The number of clusters where the option is 0.
-
-    Args:
-        num_images: in the training data.
-        num_examples: in all batches of the run that starts; a longer resume changes nothing.
+    """The number of clusters where the option is 0, by the images of the training data and the
+    examples in all batches of the run that starts; a longer resume changes nothing.
     """
     count = min(num_images // IMAGES_PER_CLUSTER, num_examples // EXAMPLES_PER_CLUSTER)
     return min(max(count, MIN_CLUSTERS), MAX_CLUSTERS)
 
 
 def check_clusters(options: Any, data: Any, train: Any) -> None:
-    """Check, before a training, that the training images suffice for the clusters.
-
-    Raises:
-        DataError: there are fewer images than clusters.
-        UsageError: there are too few for the network that the clusters follow from.
+    """Check, before a training, that the training images suffice for the clusters: DataError if
+    they are fewer, UsageError if they are too few for the network that the clusters follow from.
     """
     if options.conditional != "clusters":
         return
@@ -168,13 +152,9 @@ def fit(
 ) -> Fit:
     """Divide the images of each class into clusters.
 
-    Args:
-        points: float [N, P], the projected images.
-        classes: int [N], all 0 where the data have none.
-        num_classes: 1 where the data have none.
-        num_rows: K, which may be more than there are clusters; the rest gets no image.
-        count: of clusters, cut to K; each class has one at least.
-        seed: of the start of k-means.
+    The points, float [N, P], are the projected images. The classes, int [N], are all 0, and
+    `num_classes` is 1, where the data have none. There may be more rows, K, than clusters, of which
+    each class has one at least; the rest gets no image. The seed is of the start of k-means.
     """
     random = np.random.RandomState(seed % 2**32)
     sizes = np.bincount(classes, minlength=num_classes)
@@ -194,15 +174,8 @@ def fit(
 def find_clusters(
     points: np.ndarray, count: int, random: np.random.RandomState
 ) -> Tuple[np.ndarray, np.ndarray]:
-    """The centroids and the shares of the clusters of one class; without images, one that is far.
-
-    Args:
-        points: float [n, P].
-        count: of clusters.
-        random: draws the start of k-means.
-
-    Returns:
-        float64 [at most count, P] and float64 [as many].
+    """The centroids, float64 [at most count, P], and the shares, float64 [as many], of the clusters
+    of points [n, P] of one class; without points, one that is far. `random` starts k-means.
     """
     if not len(points):
         return np.full((1, points.shape[1]), FAR), np.ones(1)
@@ -222,15 +195,9 @@ def divide(count: int, sizes: np.ndarray) -> np.ndarray:
 
 
 def project(values: np.ndarray, is_whitened: bool) -> Tuple[np.ndarray, np.ndarray]:
-    """Images' principal components.
-
-    Args:
-        values: float [N, D], numbers of the images.
-        is_whitened: whether the images shall vary alike along each component.
-
-    Returns:
-        points: float64 [N, P], the projected images, which are not centred.
-        projection: float64 [D, P], the components with their scales.
+    """Images' principal components, of numbers float [N, D]: the projected images, float64 [N, P],
+    which are not centred, and the components with their scales, float64 [D, P]. If they are
+    whitened, the images vary alike along each.
     """
     mean, components = kmeans.principal_components(values, NUM_COMPONENTS)
     if is_whitened:

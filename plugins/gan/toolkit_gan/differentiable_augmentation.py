@@ -30,12 +30,8 @@ HOLE = 1 / 2  # the sides of the hole, as shares of those of the image
 
 
 def augment(images, run, stream: str):
-    """Change each image as the option `diff_augment` says.
-
-    Args:
-        images: [N, H, W, C]; any float32 tensor where the option is "none".
-        run: the `toolkit.Run`.
-        stream: prefix of the names of the random numbers, one per pass and kind of image.
+    """Change each image [N, H, W, C] as `diff_augment` says; "none" takes any float32 tensor.
+    `stream`, one per pass and kind of image, begins the names of the random numbers.
     """
     for name in augmentations(run.options, run.data):
         change, count = CHANGES[name]

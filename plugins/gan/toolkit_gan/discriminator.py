@@ -26,14 +26,8 @@ class DiscriminatorOutputs(NamedTuple):
 
 
 class Discriminator:
-    """A network of the kind that the options name.
-
-    Attributes:
-        mixes_examples: whether an example's logit depends on the other examples of its batch.
-
-    Args:
-        run: the `toolkit.Run`.
-        scope: prefix of the variables' names.
+    """A network of the kind that the options name, whose variables' names begin with `scope`. If it
+    `mixes_examples`, an example's logit depends on the other examples of its batch.
     """
 
     def __init__(self, run, scope=architecture.DISCRIMINATOR):
@@ -79,11 +73,8 @@ class Discriminator:
     def read(self, iterate=False):
         """Name -> value of each variable, read once under the control dependencies in force.
 
-        With spectral_norm, kernels are divided by their norms.
-
-        Args:
-            iterate: make one power iteration per kernel, which the next update stores. Otherwise
-                the stored vectors are used.
+        With spectral_norm, kernels are divided by their norms; `iterate` makes one power iteration
+        per kernel, which the next update stores. Otherwise the stored vectors are used.
         """
         values = self._variables.read()
         for name, vector in self._vectors.items():
@@ -94,12 +85,8 @@ class Discriminator:
         return values
 
     def __call__(self, images, labels, values):
-        """Compute the outputs for a batch.
-
-        Args:
-            images: float32 [N, H, W, C] in [-1, 1].
-            labels: int32 [N], or None where they are not used.
-            values: of `read`.
+        """Compute the outputs for images float32 [N, H, W, C] in [-1, 1] and labels int32 [N], or
+        None where they are not used, with the values of `read`.
         """
         if self._conditional == "concat":
             images = tf.concat([images, self._label_images(labels, values)], axis=-1)
@@ -116,14 +103,8 @@ class Discriminator:
         return DiscriminatorOutputs(logits, class_logits, features)
 
     def pair(self, reals, real_labels, fakes, fake_labels, values):
-        """The outputs for reals and for fakes, in one pass unless it mixes the examples.
-
-        Args:
-            reals: float32 [N, H, W, C] in [-1, 1].
-            real_labels: int32 [N], or None where they are not used.
-            fakes: float32 [M, H, W, C] in [-1, 1].
-            fake_labels: int32 [M], or None where they are not used.
-            values: of `read`.
+        """The outputs for reals and for fakes, in one pass unless it mixes the examples. Images are
+        float32 [N, H, W, C] and [M, H, W, C] in [-1, 1], labels int32 or None, values of `read`.
         """
         if self.mixes_examples:
             return self(reals, real_labels, values), self(fakes, fake_labels, values)

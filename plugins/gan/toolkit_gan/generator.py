@@ -18,14 +18,9 @@ from .r3gan import R3ganGenerator
 
 
 class Generator:
-    """A network of the kind that the options name.
-
-    Args:
-        run: the `toolkit.Run`.
-        scope: prefix of the variables' names.
-        seed_scope: the initial values are a function of it; networks with the same start equal.
-        trainable: whether the variables are trainable.
-        clusters: the `clusters.Clusters` that are its labels, if these are clusters.
+    """A network of the kind that the options name, whose variables' names begin with `scope`. The
+    initial values are a function of the `seed_scope`; networks with the same start equal. The
+    clusters are its labels, if these are clusters.
     """
 
     def __init__(
@@ -51,12 +46,8 @@ class Generator:
         return self._variables.all
 
     def __call__(self, z, labels=None, statistics=None):
-        """Generate images, float32 [N, H, W, C] in [-1, 1].
-
-        Args:
-            z: float32 [N, Z].
-            labels: int32 [N]; a generator without classes ignores them.
-            statistics: of `statistics`; None: batch norm uses those of this batch.
+        """Generate images, float32 [N, H, W, C] in [-1, 1], from z, float32 [N, Z], and labels,
+        int32 [N], if it has classes. Without `statistics`, batch norm uses those of the batch.
         """
         moments = None
         if statistics is not None:
@@ -87,12 +78,7 @@ class Generator:
 
 
 class Norms:
-    """Creates the normalisations of a generator: conditional ones if the options say so.
-
-    Args:
-        run: the `toolkit.Run`.
-        variables: the network's `Variables`.
-    """
+    """Creates the normalisations of a generator: conditional ones if the options say so."""
 
     def __init__(self, run, variables):
         self.kind, self._variables = run.options.generator_norm, variables

@@ -109,10 +109,7 @@ def spread(images) -> Optional[float]:
 
 class Health:
     """Judges record after record. A verdict is given when it starts, and again only after it ended.
-
-    Args:
-        advice: of `advise`.
-        state: that of the one that this one continues.
+    The advice is that of `advise`; the state is that of the one that this one continues.
     """
 
     def __init__(self, advice: Mapping[str, str], state: Optional[Mapping[str, Any]] = None):
@@ -255,13 +252,9 @@ def _is_at_least(value: Any, bound: float) -> bool:
 class HealthHook(toolkit.SessionHook):
     """Logs a record on each due step, and each new verdict as a warning and in metrics.jsonl.
 
-    Args:
-        every: when it is due.
-        scalars: tensors of the training step, by the names of `Record`'s fields.
-        images: tensor [n, H, W, C] in [0, 1], always from the same noise. It is run on its own
-            after the step, so it does not affect training.
-        reals: float [m, H, W, C] in [0, 1], m real images.
-        advice: of `advise`.
+    The scalars are tensors of the training step, by the names of `Record`'s fields. The images, a
+    tensor [n, H, W, C] in [0, 1], always from the same noise, are run on their own after the step,
+    so they do not affect training. The reals are float [m, H, W, C] in [0, 1].
     """
 
     name = "health"

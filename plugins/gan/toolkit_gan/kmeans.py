@@ -16,15 +16,9 @@ NUM_ROUNDS = 50  # of Lloyd's algorithm
 
 
 def principal_components(points: np.ndarray, count: int) -> Tuple[np.ndarray, np.ndarray]:
-    """The directions in which points vary most.
-
-    Args:
-        points: float32 [N, D].
-        count: P.
-
-    Returns:
-        The mean, float64 [D], and the components, float64 [D, P], orthonormal and in the order of
-        the variance along them. Components beyond the rank of the points are zero.
+    """The directions in which points, float32 [N, D], vary most: the mean, float64 [D], and the
+    components, float64 [D, P], orthonormal and in the order of the variance along them. Components
+    beyond the rank of the points are zero.
     """
     mean = points.mean(axis=0, dtype=np.float64)
     size = points.shape[1]
@@ -50,18 +44,11 @@ def _signs(vectors: np.ndarray) -> np.ndarray:
 
 
 def find_centroids(points: np.ndarray, count: int, random: np.random.RandomState) -> np.ndarray:
-    """The centroids of k-means: Lloyd's algorithm (1982) from the start of k-means++ (2007).
+    """The centroids of k-means of points float64 [N, P], float64 [at most K, P]: Lloyd's algorithm
+    (1982) from the start of k-means++ (2007), which `random` draws.
 
     They are in the order of their first coordinate. There are fewer than K where the points have
     fewer different values, or where a cluster becomes empty.
-
-    Args:
-        points: float64 [N, P].
-        count: K.
-        random: draws the start.
-
-    Returns:
-        float64 [at most K, P].
     """
     from scipy.cluster import vq
 

@@ -81,7 +81,7 @@ def normalise(x, mean, variance, gamma, beta):
 
 
 def group_stddev(features, group_size: int):
-    """How much the images of a group differ: [N, F] -> [N, 1], a feature of each image.
+    """How much the images of a group differ: float32 [N, F] -> [N, 1], a feature of each image.
 
     It is the mean over the features of their standard deviations over the group. A generator that
     makes the same few images is told by their lack of variety, even if each looks real. Images that
@@ -89,10 +89,6 @@ def group_stddev(features, group_size: int):
 
     Karras et al. 2018, Progressive Growing of GANs for Improved Quality, Stability, and Variation;
     the groups are those of Karras et al. 2020 (StyleGAN2).
-
-    Args:
-        features: float32 [N, F].
-        group_size: G.
     """
     count, num_features = batch_size(features), int(features.shape[1])
     if isinstance(count, int):
@@ -108,34 +104,22 @@ def group_stddev(features, group_size: int):
 
 
 def attend(queries, keys, values):
-    """The mean of the values, weighted by the softmax of the inner products of query and key.
+    """The mean of the values, weighted by the softmax of the inner products of query and key:
+    float32 [N, P, Q], [N, M, Q] and [N, M, V] -> [N, P, V].
 
     Legend: P positions of a feature map, M of a smaller one, Q of queries and keys, V of values.
-
-    Args:
-        queries: float32 [N, P, Q].
-        keys: float32 [N, M, Q].
-        values: float32 [N, M, V].
-
-    Returns:
-        float32 [N, P, V].
     """
     weights = tf.nn.softmax(tf.matmul(queries, keys, transpose_b=True))  # [N, P, M]
     return tf.matmul(weights, values)
 
 
 def power_iteration(kernel, u, iterate):
-    """Divide a kernel by an estimate of its largest singular value (Miyato et al. 2018).
+    """Divide a kernel by an estimate of its largest singular value (Miyato et al. 2018). Gradients
+    treat the singular vectors as constants.
 
-    Gradients treat the singular vectors as constants.
-
-    Args:
-        kernel: float32 [..., F], used as a matrix [D, F].
-        u: float32 [F], an estimate of the first right singular vector, of any length but zero.
-        iterate: whether to improve u by one power iteration first.
-
-    Returns:
-        The kernel, normalised, and u, float32 [F] of length one.
+    The kernel, float32 [..., F], is used as a matrix [D, F]. `u`, float32 [F], of any length but
+    zero, estimates its first right singular vector; with `iterate` one power iteration improves it
+    first. Returns the kernel, and u of length one.
     """
     matrix = tf.reshape(kernel, [-1, int(kernel.shape[-1])])  # [D, F]
     u = tf.nn.l2_normalize(u)

@@ -93,21 +93,15 @@ SHIFT_INVARIANT = {"wasserstein", "relativistic"}
 
 
 def named_losses(outputs: Dict[str, Any], run) -> Dict[str, Any]:
-    """The losses of both networks from the outputs of one forward pass, and what to log with them.
+    """The losses of both networks from the outputs of one forward pass, see `model`, and what to
+    log with them: float32 scalars, of which an evaluation has the first two.
 
-    Args:
-        outputs: see `model`.
-        run: the `toolkit.Run`.
-
-    Returns:
-        A dict of float32 scalars, of which an evaluation has the first two:
-
-        d_loss, g_loss: what discriminator and generator minimise, in an evaluation without penalty
-        penalty: the weighted gradient penalty, a part of d_loss, 0 on a step without
-        lecam: LeCam's weighted penalty, as `penalty`
-        d_real, d_fake: mean logits
-        d_accuracy_real, d_accuracy_fake: shares of the images that the discriminator gets right
-        class_loss_real, class_loss_fake: with conditional=acgan, parts of the losses
+    - d_loss, g_loss: what discriminator and generator minimise, in an evaluation without penalty
+    - penalty: the weighted gradient penalty, a part of d_loss, 0 on a step without
+    - lecam: LeCam's weighted penalty, as `penalty`
+    - d_real, d_fake: mean logits
+    - d_accuracy_real, d_accuracy_fake: shares of the images that the discriminator gets right
+    - class_loss_real, class_loss_fake: with conditional=acgan, parts of the losses
     """
     options = run.options
     real, fake = outputs["real_logits"], outputs["fake_logits"]
@@ -137,13 +131,9 @@ def _add_class_losses(values: Dict[str, Any], outputs: Dict[str, Any], weight: f
 
 
 def class_loss(class_logits, labels):
-    """Mean cross-entropy in nats, a scalar.
+    """Mean cross-entropy in nats, a scalar; logits are float32 [B, K], labels int32 [B] in [0, K).
 
     Odena et al. 2017, Conditional Image Synthesis with Auxiliary Classifier GANs.
-
-    Args:
-        class_logits: float32 [B, K].
-        labels: int32 [B] in [0, K).
     """
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=class_logits)

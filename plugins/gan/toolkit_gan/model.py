@@ -66,11 +66,8 @@ def build(run) -> Gan:
 def call(model, features, labels, run) -> Dict[str, Any]:
     """Build the first pass of a training step, the pass of an evaluation, or images from z.
 
-    Args:
-        model: the `Gan`.
-        features: float32 [N, H, W, C] in [0, 1]; when predicting, a dict of latent inputs.
-        labels: int32 [N], or None.
-        run: the `toolkit.Run`.
+    The features are float32 [N, H, W, C] in [0, 1], or latent inputs by name when predicting;
+    labels are int32 [N], or None.
     """
     if run.mode == "predict":
         return sampling.generate_predictions(model.average, features, run)
@@ -153,12 +150,8 @@ def update_batch(model, features, labels, number: int, run) -> Tuple[Any, Any]:
 
 
 def real_labels(model, reals, classes):
-    """int32 [B], the labels of real images [B, H, W, C]: their clusters if there are any.
-
-    Args:
-        model: the `Gan`.
-        reals: before any augmentation of the discriminator's input.
-        classes: int32 [B], or None.
+    """int32 [B], the labels of real images [B, H, W, C] before any augmentation: their clusters if
+    there are any, else their classes, int32 [B] or None.
     """
     return classes if model.clusters is None else model.clusters.assign(reals, classes)
 
@@ -172,13 +165,8 @@ def augment_pair(reals, fakes, run, stream: str) -> Tuple[Any, Any]:
 def generate(model, run, stream: str, count, labels=None) -> Tuple[Any, Any]:
     """Images [count, H, W, C] from fresh noise, and their labels [count] or None.
 
-    Args:
-        model: the `Gan`.
-        run: the `toolkit.Run`.
-        stream: prefix of the names of the random numbers.
-        count: an int or an int32 scalar.
-        labels: int32 [count], if not drawn as often as in the training data; a generator without
-            labels ignores them.
+    `stream` begins the names of the random numbers; the count is an int or an int32 scalar. Without
+    labels they are as frequent as in the training data; a generator without labels ignores them.
     """
     if labels is None or conditioning(run.options, run.data) == "none":
         labels = sampling.random_labels(run, stream + "/label", count, model.clusters)

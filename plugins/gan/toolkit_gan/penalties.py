@@ -47,18 +47,11 @@ LECAM_DECAY = 0.99  # of LeCam's averages, per update of the discriminator
 
 
 def penalty_points(run, stream: str, reals, labels, fakes, fake_labels) -> Tuple[Any, Any]:
-    """The points where the option `penalty` takes the gradient.
+    """The points where the option `penalty` takes the gradient: images [B, H, W, C], or with r1r2
+    [2B, H, W, C], and their labels or None.
 
-    Args:
-        run: the `toolkit.Run`.
-        stream: prefix of the names of the random numbers.
-        reals: float32 [B, H, W, C].
-        labels: int32 [B], or None.
-        fakes: float32 [B, H, W, C].
-        fake_labels: int32 [B], or None; with a penalty of `INTERPOLATING` equal to `labels`.
-
-    Returns:
-        Images [B, H, W, C], or [2B, H, W, C] with r1r2, and their labels or None.
+    `stream` begins the names of the random numbers. Reals and fakes are float32 [B, H, W, C];
+    labels are int32 [B] or None, and with a penalty of `INTERPOLATING` equal for both.
     """
     if run.options.penalty in INTERPOLATING:
         shape = tf.concat([tf.shape(reals)[:1], [1] * (reals.shape.ndims - 1)], 0)
@@ -74,14 +67,10 @@ def penalty_points(run, stream: str, reals, labels, fakes, fake_labels) -> Tuple
 
 
 def interpolate(reals, fakes, a):
-    """Points on the lines from each real image to a generated one.
+    """Points on the lines from each real image to a generated one, float32 [B, H, W, C].
 
-    Gulrajani et al. 2017, Improved Training of Wasserstein GANs.
-
-    Args:
-        reals: float32 [B, H, W, C].
-        fakes: float32 [B, H, W, C].
-        a: float32 [B, 1, 1, 1] in [0, 1): 0 is the real image.
+    The share `a` is float32 [B, 1, 1, 1] in [0, 1): 0 is the real image. Gulrajani et al. 2017,
+    Improved Training of Wasserstein GANs.
     """
     return reals + a * (fakes - reals)
 
@@ -96,15 +85,10 @@ def batch_variance(reals, run):
 
 
 def perturb(reals, u, variance):
-    """Points near the real images: reals + std(reals) / 2 * u.
+    """Points near the real images, float32 [B, H, W, C]: reals + std(reals) / 2 * u, u in [0, 1).
 
     The standard deviation is one number, of the whole batch. Kodali et al. 2017, On Convergence and
     Stability of GANs.
-
-    Args:
-        reals: float32 [B, H, W, C].
-        u: float32 [B, H, W, C] in [0, 1).
-        variance: float32 scalar, of the whole batch.
     """
     return reals + 0.5 * tf.sqrt(variance + DEVIATION_EPSILON) * u
 
@@ -113,14 +97,8 @@ def perturb(reals, u, variance):
 
 
 def input_gradients(logits, images):
-    """Gradient of the SUM of the logits w.r.t. the images: each sample's own, not 1/B of it.
-
-    Args:
-        logits: float32 [B].
-        images: float32 [B, ...], the very tensor from which the logits were computed.
-
-    Returns:
-        float32 [B, ...].
+    """Gradient of the SUM of the logits [B] w.r.t. the images [B, ...], the very tensor from which
+    these were computed: each sample's own, not 1/B of it.
     """
     return tf.gradients(tf.reduce_sum(logits), images)[0]
 
@@ -176,14 +154,9 @@ def _squared_norms(gradients):
 
 
 def scheduled_penalty(discriminator, points, labels, values, run):
-    """The weighted penalty of an update, a scalar; zero on a step that has none.
-
-    Args:
-        discriminator: the network.
-        points: float32 [B or 2B, H, W, C], where the gradient is taken.
-        labels: int32 [B or 2B], or None.
-        values: of `Discriminator.read`.
-        run: the `toolkit.Run`.
+    """The weighted penalty of an update, a scalar; zero on a step that has none. The gradient is
+    taken at the points, float32 [B or 2B, H, W, C], with labels int32 [B or 2B] or None; the values
+    are those of `Discriminator.read`.
     """
 
     def compute(points, values):
@@ -219,29 +192,20 @@ def weight_factor(run):
 def cosine_share(step, total_steps: int, final: float):
     """A share that falls from 1 to `final` in half a cosine, a float32 scalar tensor.
 
-    final + (1 - final) (1 + cos(pi t)) / 2, with t = step / total_steps, and 1 after the end.
-
-    Args:
-        step: int64 scalar tensor, the number of steps before this one.
-        total_steps: the length of the run.
-        final: the share at the end.
+    final + (1 - final) (1 + cos(pi t)) / 2, with t = step / total_steps, and 1 after the end. The
+    step, an int64 scalar tensor, is the number of steps before this one.
     """
     progress = tf.minimum(tf.cast(step, tf.float32) / float(total_steps), 1.0)
     return final + (1 - final) * 0.5 * (1 + tf.cos(math.pi * progress))
 
 
 def compute_if(condition, compute, points, values):
-    """`compute(points, values)`, or zero without computing it.
+    """`compute(points, values)`, a scalar, or zero without computing it.
 
-    The branch computes the penalty and its gradient w.r.t. the weights. Those of a tf.cond that
-    is differentiated afterwards would have to store everything that the branch computes, and no
-    code of TensorFlow for that is shared by both versions.
-
-    Args:
-        condition: bool scalar.
-        compute: maps points and values to a scalar.
-        points: float32 [B, ...]; the scalar's gradient does not reach them.
-        values: a structure of tensors, those of the weights.
+    The branch computes the penalty and its gradient w.r.t. the values, a structure of weights; no
+    gradient reaches the points. Those of a tf.cond that is differentiated afterwards would have to
+    store all that the branch computes, and no code of TensorFlow for that is shared by both
+    versions.
     """
     flat = tf.nest.flatten(values)
 
@@ -274,13 +238,8 @@ def lecam_penalty(real, fake, average_real, average_fake):
     """E max(0, real - average_fake)^2 + E max(0, average_real - fake)^2, a scalar.
 
     The formula of the paper, with the maxima of its authors' code: the losses alone judge a real
-    image whose logit is below that of the average generated one.
-
-    Args:
-        real: float32 [B], logits of real images.
-        fake: float32 [B], logits of generated images.
-        average_real: float32 scalar, a constant to the gradient.
-        average_fake: float32 scalar, a constant to the gradient.
+    image whose logit is below that of the average generated one. The logits are float32 [B]; the
+    averages, float32 scalars, are constants to the gradient.
     """
     above, below = tf.nn.relu(real - average_fake), tf.nn.relu(average_real - fake)
     return tf.reduce_mean(tf.square(above)) + tf.reduce_mean(tf.square(below))
@@ -291,9 +250,6 @@ class AverageLogits:
 
     Up to step `lecam_start` they are the means of the newest batch. The decay then grows with the
     number of steps n since, min(0.99, n / (n + 1)), so that no first value outweighs the others.
-
-    Args:
-        run: the `toolkit.Run`, in mode "train".
     """
 
     def __init__(self, run):
@@ -301,15 +257,8 @@ class AverageLogits:
         self._averages = [_create_average(kind) for kind in ("real", "fake")]
 
     def penalise(self, real, fake):
-        """Penalise the logits of one update of the discriminator.
-
-        Args:
-            real: float32 [B].
-            fake: float32 [B].
-
-        Returns:
-            The weighted penalty, a scalar, zero before step `lecam_start`. The next update also
-            stores the averages, which include this batch.
+        """The weighted penalty of the logits [B] of one update of the discriminator, a scalar, zero
+        before step `lecam_start`. The next update also stores the averages with this batch.
         """
         options = self._run.options
         step = tf.cast(self._run.step_index, tf.float32) - options.lecam_start
@@ -344,10 +293,6 @@ def clip_weights(variables, limit: float):
     Only a limit for every parameter bounds the slope: batch norm divides by a kernel's scale, so
     that the slope then follows from the scales of the normalisation alone. The op reads the
     variables under the control dependencies in force. Arjovsky et al. 2017, Wasserstein GAN.
-
-    Args:
-        variables: such as `Discriminator.slope_variables`.
-        limit: a positive number.
     """
     clips = [
         v.assign(tf.clip_by_value(v.read_value(), -limit, limit), read_value=False)

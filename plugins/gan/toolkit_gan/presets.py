@@ -65,12 +65,7 @@ class Choice(NamedTuple):
 
 
 def choose(data: DataSpec, num_images: int) -> Choice:
-    """Choose the preset that fits some training images.
-
-    Args:
-        data: their spec.
-        num_images: how many there are.
-    """
+    """Choose the preset that fits so many training images, of this spec."""
     images = f"the {num_images:,} images"
     if num_images == 1:
         return Choice("tiny-data", "there is one image")

@@ -28,14 +28,9 @@ GAIN = math.sqrt(2 / (1 + SLOPE**2))  # a leaky ReLU of N(0, 1) times this has t
 
 
 class Block:
-    """x plus 1x1, leaky ReLU, grouped 3x3, leaky ReLU, 1x1, the last with a kernel of zeros.
-
-    Args:
-        variables: the network's `Variables`.
-        name: of the block.
-        channels: of its input and output.
-        num_blocks: of the whole network; the first two kernels are the smaller the more there are
-            (Zhang et al. 2019, Fixup Initialization).
+    """x plus 1x1, leaky ReLU, grouped 3x3, leaky ReLU, 1x1, the last with a kernel of zeros. The
+    first two kernels are the smaller the more blocks the whole network has (Zhang et al. 2019,
+    Fixup Initialization).
     """
 
     def __init__(self, variables, name, channels, num_blocks):

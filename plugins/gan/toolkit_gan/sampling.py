@@ -46,13 +46,9 @@ def noise(run, name: str, count):
 
 
 def random_labels(run, name: str, count, clusters=None):
-    """int32 [count], as frequent as in the training data; None without conditioning.
-
-    Args:
-        run: the `toolkit.Run`.
-        name: of the random numbers.
-        count: an int or an int32 scalar.
-        clusters: the `clusters.Clusters`, if these are the labels.
+    """int32 [count], as frequent as in the training data; None without conditioning. The name is of
+    the random numbers; the count is an int or an int32 scalar; clusters, if these are the labels,
+    are `clusters.Clusters`.
     """
     kind = label_kind(run.options, run.data)
     if kind == "none":
@@ -92,19 +88,9 @@ def random_inputs(
 ) -> Inputs:
     """Draw latent numbers, and with conditioning labels: classes, or positions of clusters.
 
-    Image i is the same for any count.
-
-    Args:
-        options: of the model.
-        data: the `DataSpec` of the model.
-        count: N.
-        seed: of numpy's generator.
-        label: one class for all; None: drawn from the class histogram.
-        truncation: a bound on the size of each latent number; the tails are drawn again, not
-            clipped. None: no bound.
-
-    Raises:
-        UsageError: the truncation is not a positive number.
+    Image i is the same for any count. `label` is one class for all; None: drawn from the class
+    histogram. `truncation` is a bound on the size of each latent number, for which the tails are
+    drawn again, not clipped; UsageError if it is not positive.
     """
     inputs = {"z": _random_latents(options, np.random.RandomState(seed), count, truncation)}
     if has_classes(options, data):
@@ -136,12 +122,8 @@ def interpolation_inputs(
 
 
 def slerp(a: np.ndarray, b: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Spherical linear interpolation (Shoemake 1985), float32 [N, Z].
-
-    Args:
-        a: float32 [N, Z], where the arc starts.
-        b: float32 [N, Z], where it ends.
-        t: float64 [N, 1] in [0, 1], the share of the arc.
+    """Spherical linear interpolation (Shoemake 1985) from a to b, float32 [N, Z], at the share t of
+    the arc, float64 [N, 1] in [0, 1].
     """
     cosine = (a * b).sum(1, keepdims=True) / np.maximum(
         np.linalg.norm(a, axis=1, keepdims=True) * np.linalg.norm(b, axis=1, keepdims=True), 1e-12
@@ -158,13 +140,11 @@ def slerp(a: np.ndarray, b: np.ndarray, t: np.ndarray) -> np.ndarray:
 def class_row_inputs(
     options: Any, data: Any, count: int, seed: int
 ) -> Tuple[Inputs, Optional[int]]:
-    """Inputs for a grid of about `count` images: with conditioning, in rows of one label each.
+    """Inputs for a grid of about `count` images, and its images per row: with conditioning, in rows
+    of one label each, None without it.
 
     Rows of one class have its clusters from left to right. Without classes, clusters have the rows;
     of many there is a square grid, whose rows are at even positions of the sizes.
-
-    Returns:
-        The inputs, and the images per row or None without conditioning.
     """
     kind = label_kind(options, data)
     if kind == "none":
@@ -256,12 +236,9 @@ def decay(run):
 def decay_of_half_life(update_images: int, past_images, half_life: int):
     """0.5 ** (update_images / h), with h = min(half_life, RAMP * past_images); 0 at the start.
 
-    Karras et al. 2020, Analyzing and Improving the Image Quality of StyleGAN.
-
-    Args:
-        update_images: of one update of the average.
-        past_images: float32 scalar, the images before this step.
-        half_life: in images, after which a weight counts half as much.
+    Of an average, whose weights count half as much after `half_life` images. `past_images`, a
+    float32 scalar, are those before this step, `update_images` those of one update. Karras et al.
+    2020, Analyzing and Improving the Image Quality of StyleGAN.
     """
     half_life = tf.minimum(float(half_life), RAMP * past_images)
     return tf.pow(0.5, update_images / tf.maximum(half_life, 1e-8))
@@ -300,15 +277,9 @@ def predict(outputs: Dict[str, Any], run) -> Dict[str, Any]:
 
 
 def sample_images(generator, z, labels, run):
-    """float32 [N, H, W, C] in [0, 1], with batch norm statistics in local variables.
-
-    A session computes them once, after its weights are restored.
-
-    Args:
-        generator: the averaged generator.
-        z: float32 [N, Z].
-        labels: int32 [N], or None.
-        run: the `toolkit.Run`.
+    """float32 [N, H, W, C] in [0, 1] of the averaged generator for z, float32 [N, Z], and labels,
+    int32 [N] or None. A session computes the batch norm statistics, local variables, once, after
+    its weights are restored.
     """
     collections = [tf.GraphKeys.LOCAL_VARIABLES]
     statistics = [
@@ -340,9 +311,7 @@ def _norm_statistics(generator, run) -> List[Any]:
 
 def draw(request: SampleRequest, run) -> Iterator[Dict[str, np.ndarray]]:
     """Yield images and the inputs from which they follow: "z", and "label" and "cluster" if any.
-
-    Raises:
-        UsageError: the request names a class, and the model knows none.
+    Raises UsageError if the request names a class, and the model knows none.
     """
     if request.labels is not None and not has_classes(run.options, run.data):
         has_clusters = label_kind(run.options, run.data) == "cluster"

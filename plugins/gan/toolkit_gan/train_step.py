@@ -16,17 +16,11 @@ from .model import discriminator_pass, generator_pass
 def optimize(model, features, labels, losses, run):
     """Update the discriminator several times, then the generator against the new discriminator.
 
-    Each update of the discriminator has its own part of the step's examples and its own noise. Each
-    pass is built under a control dependency on the update before it, so that it reads the variables
-    after that update; `call` built the first. With update=simultaneous, both networks are updated
-    from that pass, when the gradients of both are known.
-
-    Args:
-        model: the `model.Gan`.
-        features: float32 [N, H, W, C] in [0, 1], N = discriminator_steps * batch_size.
-        labels: int32 [N], or None.
-        losses: the named losses of the first pass.
-        run: the `toolkit.Run`.
+    Each update of the discriminator has its own part of the step's examples, float32 [N, H, W, C]
+    in [0, 1] with N = discriminator_steps * batch_size, and its own noise. Each pass is built under
+    a control dependency on the update before it, so that it reads the variables after that update;
+    `call` built the first, of which `losses` has the losses by name. With update=simultaneous, both
+    networks are updated from that pass, when the gradients of both are known.
     """
     discriminator, generator = discriminator_settings(model, run), generator_settings(model, run)
     if run.options.update == "simultaneous":
