@@ -12,15 +12,11 @@ from toolkit import UsageError, tf
 
 
 def total(labels, outputs, run):
-    """The scalar loss to minimize, in nats.
+    """The scalar loss to minimize, in nats, of labels int32 [N] in [0, K) and "logits" float32
+    [N, K]; with mixup also "targets" [N, K], which replace the labels.
 
     In mode "train" it is smoothed and weighted, and the accuracy of the batch is logged. In mode
     "eval" it is the plain mean cross-entropy.
-
-    Args:
-        labels: int32 [N] in [0, K).
-        outputs: "logits" float32 [N, K]; with mixup also "targets" [N, K], which replace `labels`.
-        run: gives the mode, the options and the data description.
     """
     logits = outputs["logits"]
     targets = outputs.get("targets", one_hot(labels, run.data.num_classes))
@@ -38,15 +34,11 @@ def total(labels, outputs, run):
 
 
 def classification_loss(logits, targets, smoothing=0.0, weights=None, average=None):
-    """The mean cross-entropy, a scalar in nats.
+    """The mean cross-entropy, a scalar in nats, of logits and targets float32 [N, K].
 
-    Args:
-        logits: float32 [N, K].
-        targets: float32 [N, K].
-        smoothing: the share of each target that is spread over all classes, in [0, 1).
-        weights: float [K], the weight of each class, or None. The weight of an example is the mean
-            of these weights under its targets.
-        average: `Run.mean_over_replicas`, if the examples are a part of a batch.
+    `smoothing` in [0, 1) is the share of each target that is spread over all classes. `weights`,
+    float [K], are of each class, or None; that of an example is their mean under its targets.
+    `average` is `Run.mean_over_replicas`, if the examples are a part of a batch.
     """
     values = cross_entropy(logits, smooth(targets, smoothing))  # [N]
     if weights is None:
@@ -90,18 +82,11 @@ def weighted_mean(values, example_weights, average=None):
 
 
 def class_weights(choice, data):
-    """The weight of each class.
+    """The weight of each class, float32 [K], by the option: "none", which gives None, "balanced" or
+    a list such as "1,0.5,2".
 
-    Args:
-        choice: the option `class_weights`: "none", "balanced" or a list such as "1,0.5,2".
-        data: the `DataSpec` of the training examples.
-
-    Returns:
-        float32 [K], or None for "none". "balanced" is N / (K * count), as in scikit-learn; a class
-        without examples gets 0.
-
-    Raises:
-        UsageError: the number of weights is not K, or "balanced" lacks the classes' counts.
+    "balanced" is N / (K * count), as in scikit-learn; a class without examples gets 0. Raises
+    UsageError if the number of weights is not K, or "balanced" lacks the classes' counts.
     """
     if choice == "none":
         return None

@@ -14,26 +14,18 @@ MIN_CLASSES = 10  # from which the usual k of the top-k accuracy says something
 
 
 def build(labels, outputs, run):
-    """Accuracy, top-k accuracy (see `limit_top_k`) and mean cross-entropy.
+    """Accuracy, top-k accuracy (see `limit_top_k`) and mean cross-entropy, each (value, update_op).
 
-    Args:
-        labels: int32 [N] in [0, K).
-        outputs: a dict with "logits", float32 [N, K].
-        run: `run.options.top_k` is k, limited to K.
-
-    Returns:
-        Name -> (value, update_op). "loss" is the plain cross-entropy in nats: label smoothing and
-        class weights shape the training, not the metric.
+    Labels are int32 [N] in [0, K), "logits" of the outputs float32 [N, K]. "loss" is the plain
+    cross-entropy in nats: label smoothing and class weights shape the training, not the metric.
     """
     values = of_examples(labels, outputs, run).items()
     return {name: streaming_mean(each, name.rstrip("0123456789")) for name, each in values}
 
 
 def of_examples(labels, outputs, run):
-    """The values of the examples whose means `build` returns; its arguments.
-
-    Returns:
-        Name -> [N]: accuracy and top-k accuracy as bool, the cross-entropy as float32.
+    """The values [N] of the examples whose means `build` returns, by name: accuracy and top-k
+    accuracy as bool, the cross-entropy as float32.
     """
     logits, top_k = outputs["logits"], limit_top_k(run)
     targets = losses.one_hot(labels, run.data.num_classes)
@@ -45,14 +37,9 @@ def of_examples(labels, outputs, run):
 
 
 def streaming_mean(values, name):
-    """The mean over all batches. `tf.metrics.mean` counts in float32, so only to 2^24 examples.
-
-    Args:
-        values: numbers or bools [N].
-        name: of its variables.
-
-    Returns:
-        (value, update_op); the value is float32, nan before the first example.
+    """The mean of numbers or bools [N] over all batches, and its update_op; it is float32, nan
+    before the first example. `tf.metrics.mean` counts in float32, so only to 2^24 examples. The
+    name is of its variables.
     """
     total, count = new_counter(f"{name}/total", tf.float64), new_counter(f"{name}/count", tf.int64)
     update = tf.group(

@@ -45,17 +45,11 @@ def choose_network(name, data) -> str:
 
 
 def forward(network, features, labels, run):
-    """Apply the network, in mode "train" to augmented images.
+    """Apply the network of `build`, in mode "train" to augmented images.
 
-    Args:
-        network: what `build` returned.
-        features: float32 [N, ...]; images [N, H, W, C] in [0, 1].
-        labels: int32 [N], or None.
-        run: gives the mode and the options.
-
-    Returns:
-        "logits" [N, K] and "features", the embedding [N, E]. Mixup and CutMix in mode "train" add
-        "targets" [N, K].
+    The features are float32 [N, ...], images [N, H, W, C] in [0, 1]; labels are int32 [N], or None.
+    Returns "logits" [N, K], "features", the embedding [N, E], and with mixup or CutMix in mode
+    "train" "targets" [N, K].
     """
     if run.mode != "train":
         return (
@@ -90,11 +84,8 @@ def predict_views(network, images, run):
 
 
 def predict(outputs):
-    """The predicted classes from the outputs of `forward`.
-
-    Returns:
-        "label" int32 [N], its "probability" [N], all "probabilities" [N, K], and "features", the
-        embedding [N, E].
+    """The predicted classes from the outputs of `forward`: "label" int32 [N], its "probability"
+    [N], all "probabilities" [N, K], and "features", the embedding [N, E].
     """
     probabilities = tf.nn.softmax(outputs["logits"])
     return {
@@ -106,11 +97,8 @@ def predict(outputs):
 
 
 def check_data(network, data) -> None:
-    """Check that a network can learn from the data.
-
-    Raises:
-        DataError: the data has fewer than two classes, or labels of another kind.
-        UsageError: a convolutional network needs images, or larger ones.
+    """Check that a network can learn from the data. Raises DataError for fewer than two classes, or
+    labels of another kind; UsageError if the network needs images, or larger ones.
     """
     check_features(data, "A classifier")
     if data.labels is not None and not data.num_classes:

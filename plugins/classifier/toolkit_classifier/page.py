@@ -9,14 +9,8 @@ MAX_ROWS = 200  # of the table
 
 
 def content(matrix, report, names, values, files):
-    """The value of the key "page".
-
-    Args:
-        matrix: int [K, K], true class in rows.
-        report: a dict with precision, recall, f1 and examples of each class.
-        names: of the classes.
-        values: of `scores.to_json`.
-        files: the names of the files of the report.
+    """The value of the key "page" from a confusion matrix, int [K, K] with the true class in rows,
+    the scores and examples of each class, values of `scores.to_json`, and the names of the files.
     """
     sections = {
         "headline": headline(matrix, values),

@@ -26,17 +26,11 @@ BLUE, ORANGE = np.array([0.13, 0.38, 0.66]), np.array([0.85, 0.37, 0.05])
 
 
 def write(examples, data, folder):
-    """Write report.txt, report.json, confusion.png and, for images, mistakes.png.
+    """Write report.txt, report.json, confusion.png and, for images, mistakes.png. Return a summary
+    for the result of the evaluation; None, without writing a file, if there are no labels.
 
-    Args:
-        examples: numpy arrays: "labels" int [N], "label" int [N] (the prediction), "probability"
-            float [N], and "features", which are [N, H, W, C] in [0, 1] for images.
-        data: the `DataSpec` of the examples.
-        folder: an existing folder.
-
-    Returns:
-        A summary for the result of the evaluation; None, without writing a file, if there are no
-        labels.
+    The examples are numpy arrays: "labels" int [N], "label" int [N] (the prediction), "probability"
+    float [N], and "features", which are [N, H, W, C] in [0, 1] for images.
     """
     labels = examples.get("labels")
     if labels is None or len(labels) == 0:
@@ -130,11 +124,8 @@ def format_report(matrix, report, names):
 
 
 def format_scores(matrix, values):
-    """Accuracy and F1 with their intervals, and the calibration, as plain text.
-
-    Args:
-        matrix: the confusion matrix.
-        values: of `scores.to_json`.
+    """Accuracy and F1 with their intervals, and the calibration, as plain text, of the confusion
+    matrix and the values of `scores.to_json`.
     """
     rows = [("accuracy", scores.with_ends(*scores.accuracy(matrix)))]
     rows += [(f"{name} F1", score) for name, score in values["f1"].items()]

@@ -12,12 +12,10 @@ from toolkit import statistics
 
 
 def f1_scores(matrix):
-    """Macro and weighted F1 with their intervals.
+    """Macro and weighted F1, each with its `toolkit.statistics.Interval`, by name.
 
-    Returns:
-        {"macro": ..., "weighted": ...}, a pair (value, `toolkit.statistics.Interval`) each. Macro
-        is the mean over the classes that are a label or a prediction at least once, weighted the
-        mean with the number of examples as weight; both as in scikit-learn.
+    Macro is the mean over the classes that are a label or a prediction at least once, weighted the
+    mean with the number of examples as weight; both as in scikit-learn.
     """
     counts = matrix.reshape(-1)
     cells = np.flatnonzero(counts)
@@ -33,12 +31,8 @@ def f1_scores(matrix):
 
 
 def class_sums(cells, counts, num_classes):
-    """Right predictions, examples and predictions of each class, float [K] each.
-
-    Args:
-        cells: int [M], positions in a flat confusion matrix.
-        counts: int [M], what these cells contain.
-        num_classes: K.
+    """Right predictions, examples and predictions of each class, float [K] each, from positions in
+    a flat confusion matrix, int [M], and what these cells contain, int [M].
     """
     labels, predicted = np.divmod(cells, num_classes)
     diagonal = labels == predicted
@@ -63,10 +57,8 @@ def weighted_f1(hits, examples, predicted):
 
 
 def calibration(examples):
-    """The `toolkit.statistics.Calibration` of the predicted classes; None if some are not finite.
-
-    Args:
-        examples: arrays "labels", "label" and "probability", [N].
+    """The `toolkit.statistics.Calibration` of the predicted classes, of arrays [N] "labels",
+    "label" and "probability"; None if some are not finite.
     """
     probabilities = examples["probability"]
     if not np.isfinite(probabilities).all():
