@@ -19,16 +19,9 @@ INK = "#7d848e"  # on a clear ground: legible on a white and on a dark page
 
 
 def write(examples, data, folder):
-    """Write scatter.png and, for images, worst.png.
-
-    Args:
-        examples: numpy arrays: "features" and "labels" as the hooks get them, and each predicted
-            number [N] by its name.
-        data: the `DataSpec` of the examples.
-        folder: an existing folder.
-
-    Returns:
-        A summary for the result of the evaluation; None, without a file, without labels.
+    """Write scatter.png and, for images, worst.png. Return a summary for the result of the
+    evaluation; None, without a file, without labels. The examples are numpy arrays: "features" and
+    "labels" as the hooks get them, and each predicted number [N] by its name.
     """
     labels, features = examples.get("labels"), examples["features"]
     if labels is None:

@@ -16,9 +16,7 @@ OTHER_MEANING = ("label", "class", "probability", "probabilities", "features", "
 
 def label_names(data):
     """The names of the L numbers: those of their columns, in letters, digits and underscores.
-
-    Raises:
-        DataError: there are no labels, or they are no numbers.
+    Raises DataError if there are no labels, or they are no numbers.
     """
     label = data.labels
     if label is None:
@@ -79,11 +77,10 @@ class Targets:
 
     def metrics(self, labels, outputs):
         """Root mean squared error, and the explained share of the variance; of several numbers the
-        mean, as in scikit-learn.
+        mean, as in scikit-learn: name -> (value, update_op).
 
-        Returns:
-            Name -> (value, update_op). `explained` is 1 without an error, 0 if each prediction is
-            the mean of the split, below 0 for what is worse, nan where all labels are equal.
+        `explained` is 1 without an error, 0 if each prediction is the mean of the split, below 0
+        for what is worse, nan where all labels are equal.
         """
         true = tf.cast(self._join(labels), tf.float64)
         offsets = true - tf.cast(self._mean.read_value(), tf.float64)  # small: squares are exact
