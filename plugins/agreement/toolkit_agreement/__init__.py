@@ -51,11 +51,8 @@ def predict(outputs):
 
 
 def train_once(options: Any, train: Any) -> toolkit.Trained:
-    """Open the network that is trained on the training images of another run, once; `close` it.
-
-    Args:
-        options: of the other run.
-        train: its `Split` of training images, `MIN_IMAGES` or more.
+    """Open the network that is trained on the training images of another run of these options,
+    `MIN_IMAGES` or more, once; `close` it.
     """
     values = {"steps": NUM_STEPS, "batch_size": min(BATCH_SIZE, len(train)), "seed": 1}
     return toolkit.cached_run(

@@ -20,14 +20,8 @@ Pairs = List[Tuple[Any, Any]]  # (weight, its average)
 class Averages:
     """The averages of one graph, and how many updates went into them.
 
-    Create it in the hook `build`, after the model has made its variables.
-
-    Args:
-        run: the `toolkit.Run`.
-        name: of the extension.
-
-    Raises:
-        UsageError: another extension averages the weights, too.
+    An extension creates it in the hook `build`, after the model has made its variables. Raises
+    UsageError if another extension averages the weights, too.
     """
 
     def __init__(self, run: Any, name: str):
@@ -49,11 +43,8 @@ class Averages:
         return averages
 
     def assign(self, value_of: Callable[[Any, Any], Any], count: Any) -> Any:
-        """An op that gives each average, and the count, a new value.
-
-        Args:
-            value_of: from a weight and its average, both tensors, to the new average.
-            count: int64 scalar tensor.
+        """An op that gives each average, and the count, an int64 scalar tensor, a new value:
+        `value_of` returns it for a weight and its average, both tensors.
         """
         values = [value_of(w.read_value(), a.read_value()) for w, a in self.pairs]
         with tf.control_dependencies([count, *values]):

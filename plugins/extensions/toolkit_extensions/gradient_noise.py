@@ -42,14 +42,7 @@ def optimize(run):
 
 
 def add_noise(run, gradients, variables, name: str):
-    """The gradients with noise of their own.
-
-    Args:
-        run: the `toolkit.Run`.
-        gradients: a tensor for each variable.
-        variables: the variables.
-        name: of the update, different for each in a step.
-    """
+    """The gradients with noise of their own; `name` is that of the update, unique in a step."""
     from toolkit import tf
 
     step = tf.cast(run.step_index, tf.float32)

@@ -25,13 +25,7 @@ class OpTime(NamedTuple):
 
 
 class OpTimes(toolkit.SessionHook):
-    """Writes step-N.csv for each of the steps, and logs the slowest types of ops.
-
-    Args:
-        folder: for the files.
-        steps: the steps to trace.
-        num_rows: the number of types in the log.
-    """
+    """Writes step-N.csv for each of the steps, and logs so many of the slowest types of ops."""
 
     name = "profiler"
 
@@ -72,11 +66,8 @@ class OpTimes(toolkit.SessionHook):
 
 
 def measure(step_stats: Any, types: Any) -> List[OpTime]:
-    """The ops of a step, the slowest first.
-
-    Args:
-        step_stats: of a RunMetadata.
-        types: the type of each op of the graph, by its name.
+    """The ops of a step, the slowest first, by the step_stats of a RunMetadata and the type of each
+    op of the graph, by its name.
     """
     ops: Any = {}
     for device in step_stats.dev_stats:

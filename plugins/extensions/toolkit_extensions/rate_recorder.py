@@ -14,14 +14,11 @@ from . import rate_search
 
 
 class RateRecorder(toolkit.SessionHook):
-    """Records the loss of each step; writes rates.csv, rates.png and rates.json at the end.
+    """Records the loss, a float32 scalar, of each step; writes rates.csv, .png and .json at the
+    end.
 
-    Args:
-        folder: for the files.
-        name: of the loss.
-        loss: float32 scalar tensor.
-        rates: the first rate, the last rate, and the number of steps between them.
-        limit: the loss has diverged above so many times its minimum.
+    The rates are the first, the last, and the number of steps between them. The loss has diverged
+    above `limit` times its minimum.
     """
 
     name = "lr-finder"

@@ -13,17 +13,11 @@ MIN_RECORDS = 10  # before the loss can diverge, and for a proposal
 
 
 class Proposal(NamedTuple):
-    """What the losses of a search say.
+    """What the losses of a search say."""
 
-    Attributes:
-        learning_rate: where the smoothed loss falls most steeply; None if it never falls.
-        lowest: the rate of the lowest smoothed loss.
-        last: the rate of the last step.
-    """
-
-    learning_rate: Optional[float]
-    lowest: float
-    last: float
+    learning_rate: Optional[float]  # where the smoothed loss falls most steeply; None: nowhere
+    lowest: float  # the rate of the lowest smoothed loss
+    last: float  # the rate of the last step
 
 
 def rate_at(step: int, low: float, high: float, total_steps: int) -> float:

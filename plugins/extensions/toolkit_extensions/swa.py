@@ -75,10 +75,8 @@ def optimize(run):
 
 
 def first_step(run) -> int:
-    """The number of steps before the first that counts; whole cycles follow it to the end.
-
-    Raises:
-        UsageError: there is no whole cycle, or the run has no length.
+    """The number of steps before the first that counts; whole cycles follow it to the end. Raises
+    UsageError if there is no whole cycle, or the run has no length.
     """
     cycle, total = run.options.swa_cycle, run.total_steps
     cycles = int(run.options.swa_share * (total or 0) / cycle + 1e-9)
@@ -128,11 +126,9 @@ def average_at_end_of_cycle(averages, run):
 
 
 def check_no_moments(run) -> None:
-    """Check that the model has no variables that training changes without gradients. Those that are
-    fitted to the training data apart from weights, such as the scale of targets, are constants.
-
-    Raises:
-        UsageError: names them.
+    """Check that the model has no variables that training changes without gradients, by a
+    UsageError that names them. Those that are fitted to the training data apart from weights, such
+    as the scale of targets, are constants.
     """
     from toolkit import tf
 
