@@ -32,17 +32,12 @@ Matches = Tuple[np.ndarray, np.ndarray]
 def compare_with_training(
     fakes: ImageSet, reals: ImageSet, training: ImageSet
 ) -> Tuple[Dict[str, Any], List[Tuple[int, int]]]:
-    """Compare samples with training images.
+    """Compare samples with at most `MAX_TRAINING_IMAGES` training images, and with real images that
+    were not trained on.
 
-    Args:
-        fakes: the samples.
-        reals: real images that were not trained on.
-        training: at most `MAX_TRAINING_IMAGES` of those that were.
-
-    Returns:
-        JSON values, see `compare_distances`, with those in "pixels" if they are measured; and the
-        pairs of a sheet, see `choose_pairs`, by pixels if they are measured; none if these are no
-        images.
+    Returns JSON values, see `compare_distances`, with those in "pixels" if they are measured; and
+    the pairs of a sheet, see `choose_pairs`, by pixels if they are measured; none if these are no
+    images.
     """
     drawn = slice(NUM_COMPARED)
     compared = even_positions(len(reals), NUM_COMPARED)
@@ -62,18 +57,14 @@ def compare_with_training(
 
 
 def compare_distances(samples: np.ndarray, reals: np.ndarray) -> Dict[str, Any]:
-    """Compare the distances of samples to training images with those of other real images.
+    """Compare the distances of samples to training images, float64 [n], with those of real images
+    that were not trained on, float64 [m].
 
-    Args:
-        samples: of the samples, float64 [n].
-        reals: of real images that were not trained on, float64 [m].
-
-    Returns:
-        "samples" and "reals": the median distances. "ratio": samples / reals; None where half of
-        the real images or more are also training images. "near_samples": the share of the samples
-        that are as near as the nearest `NEAR_SHARE` of the reals. The median does not show copies
-        among fewer than half of the samples; this does. "near_reals": the same share of the reals,
-        larger if several are equally near.
+    "samples" and "reals" are the median distances, "ratio" is samples / reals; None where half of
+    the real images or more are also training images. "near_samples" is the share of the samples
+    that are as near as the nearest `NEAR_SHARE` of the reals. The median does not show copies among
+    fewer than half of the samples; this does. "near_reals" is the same share of the reals, larger
+    if several are equally near.
     """
     median, real_median = float(np.median(samples)), float(np.median(reals))
     bound = np.sort(reals)[max(1, round(NEAR_SHARE * len(reals))) - 1]
@@ -100,13 +91,8 @@ def blurred_pixels(images: np.ndarray) -> np.ndarray:
 
 
 def choose_pairs(matches: Matches) -> List[Tuple[int, int]]:
-    """The pairs of a sheet, row by row: two random samples, then two of the nearest; none twice.
-
-    Args:
-        matches: of the samples.
-
-    Returns:
-        The row of a sample and of a training image in each pair.
+    """The pairs of a sheet, row by row: two random samples, then two of the nearest; none twice. A
+    pair is the row of a sample and that of the training image that matches it.
     """
     positions, distances = matches
     half = 2 * min(ROWS, len(positions) // 4)

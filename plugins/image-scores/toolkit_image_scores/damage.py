@@ -47,12 +47,8 @@ Values = Dict[str, Dict[str, float]]  # by kind of damage, then by measure
 
 
 def measure(training: ImageSet, count: int, reference: ImageSet) -> Values:
-    """The distance of each kind of damage, and of severe damage all measures of `SEVERE`.
-
-    Args:
-        training: of which so many images, evenly spaced, are damaged.
-        count: their number.
-        reference: the m real images.
+    """The distance from the reference, m real images, of each kind of damage of `count` training
+    images, evenly spaced, and of severe damage all measures of `SEVERE`.
     """
     rows = even_positions(len(training), count)
     labels = None if training.labels is None else training.labels[rows]
@@ -148,18 +144,12 @@ def shuffle_patches(images: np.ndarray, random: np.random.Generator) -> np.ndarr
 
 
 def place(features: np.ndarray, values: Values, reference: ImageSet) -> Dict[str, Any]:
-    """The ruler, and where samples are on it: JSON values.
+    """The ruler, of values of `measure`, and where samples, float [N, F], are on it: JSON values. N
+    is the number of images of each damage: of fewer, the distance is larger.
 
-    Args:
-        features: float [N, F] of as many samples as there are images of each damage: of fewer, the
-            distance is larger.
-        values: of `measure`.
-        reference: the m real images.
-
-    Returns:
-        "ruler", the marks in order of their distance, {"name": of the damage, "distance": float};
-        "n_ruler", N; "ruler_distance" of the samples, "ruler_floor", and "place", as "between a
-        5-tap blur and Gaussian pixels".
+    "ruler" has the marks in order of their distance, {"name": of the damage, "distance": float};
+    "n_ruler" is N; "ruler_distance" of the samples, "ruler_floor", and "place", as "between a 5-tap
+    blur and Gaussian pixels".
     """
     names = sorted(values, key=lambda name: values[name][DISTANCE])
     marks = [{"name": name, "distance": values[name][DISTANCE]} for name in names]
@@ -186,18 +176,13 @@ def locate(distance: float, marks: List[Dict[str, Any]]) -> str:
 
 
 def judge(values: Values, num_images: int, n: int, m: int, size: int) -> Dict[str, Dict[str, Any]]:
-    """Judge each measure of `SEVERE`.
+    """Judge each measure of `SEVERE`, by the values of `measure` for so many damaged images; if
+    there are none, only a shortage is judged. n, m and size are the numbers of samples and of real
+    images of the Frechet distance, and F.
 
-    Args:
-        values: of `measure`; empty if there are no images to damage: then only a shortage is
-            judged.
-        num_images: that were damaged.
-        n, m, size: the numbers of samples and of real images of the Frechet distance, and F.
-
-    Returns:
-        By measure, JSON values: "real", the value of undamaged images (None without any),
-        "damages", those of severely damaged ones by the name of the damage, and, where the measure
-        is refused, "refusal", the reason.
+    By measure, JSON values: "real", the value of undamaged images (None without any), "damages",
+    those of severely damaged ones by the name of the damage, and, where the measure is refused,
+    "refusal", the reason.
     """
     judgements: Dict[str, Dict[str, Any]] = {}
     needed, shortage = IMAGES_PER_FEATURE * size, ""
@@ -220,13 +205,8 @@ def explain_refusal(name: str, real: float, damages: Mapping[str, float], num_im
     """Why a measure says nothing: the damage that it notices least; "" if it notices all.
 
     Equal images have equal values: severely damaged ones must be worse than a bound. The standard
-    error of a share of `num_images` images is at most half of the inverse root of their number.
-
-    Args:
-        name: of the measure.
-        real: the value of real images.
-        damages: the values of severely damaged ones.
-        num_images: in the smaller of the two sets.
+    error of a share of `num_images`, those of the smaller of the two sets, is at most half of the
+    inverse root of their number.
     """
     sign, bound = 1, real - max(LOSS * real, ERRORS * 0.5 / num_images**0.5)
     if name == DISTANCE:

@@ -57,14 +57,8 @@ def matrix_root(covariance: np.ndarray) -> np.ndarray:
 
 
 def frechet_floor(reals: Moments, n: int, m: int) -> float:
-    """The expected Frechet distance of two sets of real images, by sampling noise alone.
-
-    It follows from the eigenvalues of the covariance, to second order in 1/n and 1/m.
-
-    Args:
-        reals: of real images; their covariance is used.
-        n: size of one set.
-        m: size of the other set.
+    """The expected Frechet distance of two sets of n and m real images, by sampling noise alone. It
+    follows from the eigenvalues of the covariance, to second order in 1/n and 1/m.
     """
     values = np.maximum(np.linalg.eigvalsh(reals.covariance), 0)
     sums, products = np.add.outer(values, values), np.multiply.outer(values, values)  # [F, F]
@@ -77,13 +71,10 @@ def frechet_floor(reals: Moments, n: int, m: int) -> float:
 def frechet_noise(
     fakes: np.ndarray, reals: FeatureSet, classes: Optional[np.ndarray] = None
 ) -> float:
-    """The standard error of the Frechet distance over sets of fakes, by the jackknife.
-
-    Args:
-        fakes: float [n, F].
-        reals: float [m, F], or moments.
-        classes: int [n], for which the fakes were generated, or None. Each block has equal parts of
-            all: their numbers are the same in every score, so they add no noise.
+    """The standard error of the Frechet distance over sets of fakes, float [n, F], by the
+    jackknife; reals are float [m, F], or moments. If the fakes were generated for classes, int [n],
+    each block has equal parts of all: their numbers are the same in every score, so they add no
+    noise.
     """
     if classes is not None:
         fakes = fakes[np.argsort(classes, kind="stable")]

@@ -30,30 +30,19 @@ Compute = Callable[[np.ndarray], Tuple[np.ndarray, Optional[np.ndarray]]]
 
 
 class Features(NamedTuple):
-    """How images become features.
+    """How images become features."""
 
-    Attributes:
-        name: for a person to read.
-        sha256: of what computes the features, 64 hex digits.
-        size: F.
-        compute: makes features of images.
-        knows_classes: whether it predicts classes, too.
-        close: releases resources.
-    """
-
-    name: str
-    sha256: str
-    size: int
+    name: str  # for a person to read
+    sha256: str  # of what computes the features, 64 hex digits
+    size: int  # F
     compute: Compute
-    knows_classes: bool = False
+    knows_classes: bool = False  # whether it predicts classes, too
     close: Callable[[], None] = lambda: None
 
 
 def pixel_features(shape: Sequence[int]) -> Features:
-    """Means over the cells of a grid, of each channel by itself, in [0, 1].
-
-    Args:
-        shape: (H, W, C); for other shapes, the features are the numbers themselves.
+    """Means over the cells of a grid, of each channel by itself, in [0, 1]. Where the shape is not
+    (H, W, C), the features are the numbers themselves.
     """
     weights = [cell_weights(side) for side in shape[:2]] if len(shape) == 3 else []
     size = int(np.prod([*map(len, weights), *shape[len(weights) :]]))
@@ -80,14 +69,8 @@ def cell_weights(size: int) -> np.ndarray:
 
 
 def network_features(trained: Any, name: str = "") -> Features:
-    """The features that a trained run predicts.
-
-    Args:
-        trained: of `toolkit.open_trained`; closed with the features.
-        name: for a person to read; by default plugin, folder and step.
-
-    Raises:
-        UsageError: its plugin predicts no features.
+    """The features that a trained run predicts, which is closed with them. The name, for a person
+    to read, is by default plugin, folder and step. Raises UsageError if its plugin predicts none.
     """
     name = name or f"{trained.plugin} {trained.folder}, step {trained.step}"
 
@@ -120,10 +103,8 @@ def list_kinds(options: Any, data: Any, train: Any = None) -> List[str]:
 
     "classifier" and "self" are networks that are trained once, on the split `train`, and cached.
     "auto" means the classifier if the data has classes that it recognizes, else "self"; and pixels
-    if the data are no images for such networks.
-
-    Raises:
-        UsageError: there is no such run, or the data is not for the network.
+    if the data are no images for such networks. Raises UsageError if there is no such run, or the
+    data is not for the network.
     """
     word, count = options.features, 0 if train is None else len(train)
     is_image = len(data.shape) == 3 and min(data.shape[:2]) >= MIN_SIDE
@@ -149,13 +130,9 @@ def list_kinds(options: Any, data: Any, train: Any = None) -> List[str]:
 
 
 def open_features(options: Any, data: Any, train: Any = None) -> Features:
-    """Open the features that `options.features` names; see `list_kinds`.
-
-    A classifier's options do not depend on the generator's method or seed.
-
-    Raises:
-        UsageError: as `list_kinds`.
-        DataError: the run's images have another shape.
+    """Open the features that `options.features` names; see `list_kinds`. A classifier's options do
+    not depend on the generator's method or seed. Raises UsageError as `list_kinds`, DataError if
+    the run's images have another shape.
     """
     kind, *others = list_kinds(options, data, train)
     if kind == "classifier":

@@ -30,13 +30,8 @@ class Neighbours(NamedTuple):
 def compare(
     fakes: np.ndarray, reals: np.ndarray, k: int = K, real_radii: Optional[np.ndarray] = None
 ) -> Neighbours:
-    """Compute the three scores.
-
-    Args:
-        fakes: float [n, F].
-        reals: float [m, F].
-        k: of the balls.
-        real_radii: `radii(reals, k)`, if it is known already.
+    """Compute the three scores of fakes float [n, F] and reals float [m, F] with balls of k
+    neighbours. The radii of the reals are computed if they are not known already.
     """
     # The distance of equal examples is a rounding error; a point on the rim is inside.
     slack = rounding_error(reals)

@@ -24,11 +24,7 @@ FULL_SCORE_METRICS = ("precision", "recall", "two_sample_accuracy")
 
 class ImageScorer(toolkit.Scorer):
     """Frechet distance with its noise and floor, coverage, lost classes; the full score adds more.
-
-    Args:
-        run: the `toolkit.Run`.
-        splits: name -> `Split`, or None.
-        features: replaces those that the options name.
+    `splits` is name -> `Split`, or None; `features` replaces those that the options name.
     """
 
     draws_samples = True
@@ -55,15 +51,11 @@ class ImageScorer(toolkit.Scorer):
             self.names = tuple(name for name in self.names if name != "classes_lost")
 
     def score(self, split, predict, folder=None) -> toolkit.ScoreResult:
-        """Score the samples that `draw` returns.
+        """Score the samples that `draw` returns against the real images of a split: the quick
+        score, or with a folder, which gets scores.json and the sheets, the full one.
 
         A split that is too small gets a line instead of a score; it is no reason to end a training
         with an error.
-
-        Args:
-            split: the real images.
-            predict: not used.
-            folder: None for the quick score, otherwise the folder of scores.json and the sheets.
         """
         if len(split) < MIN_IMAGES:
             line = f"no score: it needs {MIN_IMAGES} images or more, and the split has {len(split)}"
@@ -75,11 +67,8 @@ class ImageScorer(toolkit.Scorer):
             return self._quick_score(reals) if folder is None else self._full_score(reals, folder)
 
     def dependencies(self, split, samples: Optional[int] = None) -> Dict[str, Any]:
-        """The features, and the sizes of the two sets, on which the floor of a distance depends.
-
-        Args:
-            split: the real images.
-            samples: their number; None for that of the quick score.
+        """The features, and the sizes of the two sets, on which the floor of a distance depends; by
+        default with the number of samples of the quick score.
         """
         return {
             "features": self._open().sha256,
@@ -208,10 +197,8 @@ def have_same_examples(a: Any, b: Any) -> bool:
 
 def check_best_metric(options: Any, validation: Any) -> None:
     """Check, before a training, that its best checkpoint can be chosen by the option's metric.
-
-    Raises:
-        UsageError: the metric is one of the full score.
-        DataError: the validation split has too few images.
+    Raises UsageError if that is one of the full score, DataError if the validation split has too
+    few images.
     """
     metric = (options.best_metric or "").split(":")[-1]
     if metric in FULL_SCORE_METRICS:

@@ -24,33 +24,23 @@ MAX_CHANCE = 0.05  # ... and any class of samples like the real images is lost t
 
 
 class ImageSet:
-    """Images of a source, with what all scores of them need.
-
-    Args:
-        source: uint8 [N, H, W, C], or a `Split`, whose images are read again where they are needed.
-        compute: as of `Features`.
-        limit: of more images, so many are taken, evenly spaced.
-
-    Attributes:
-        source, compute: as above.
-        positions: int64 [N], those of the images in the source.
-        features: float32 [N, F].
-        labels: int [N], predicted by the features' classifier, or None.
-        digests: of the images, see `hash_images`.
+    """Images of a source, uint8 [N, H, W, C] or a `Split` that is read again where it is needed,
+    with what all scores of them need. Beyond a limit, so many of them are taken, evenly spaced.
     """
 
     def __init__(self, source: Any, compute: Compute, limit: Optional[int] = None):
         self.source, self.compute = source, compute
+        # Those of the images in the source, int64 [N].
         self.positions = even_positions(len(source), len(source) if limit is None else limit)
-        self.digests: List[bytes] = []
+        self.digests: List[bytes] = []  # see `hash_images`
         parts = []
         for start in range(0, len(self.positions), CHUNK):
             images = self.images(slice(start, start + CHUNK))
             self.digests += hash_images(images)
             parts.append(compute(images))
         labels = [part for _, part in parts if part is not None]
-        self.features = np.concatenate([part for part, _ in parts])
-        self.labels = np.concatenate(labels) if labels else None
+        self.features = np.concatenate([part for part, _ in parts])  # float32 [N, F]
+        self.labels = np.concatenate(labels) if labels else None  # as predicted, int [N]
         self._moments: Optional[distances.Moments] = None
         self._radii: Optional[np.ndarray] = None
 
@@ -113,19 +103,14 @@ def even_positions(count: int, limit: int) -> np.ndarray:
 def class_histogram(
     fakes: np.ndarray, reals: np.ndarray, names: Sequence[str] = ()
 ) -> Dict[str, List[Any]]:
-    """Count the classes of generated and of real images.
+    """Count the classes of generated and of real images, predicted labels int [n] and int [m].
+    Classes beyond the names are named by their number.
 
     Of a rare class, samples may be missing by chance, or a few real images may show it more often
     than it is: it is not lost. Where a class is as frequent in both sets, each of its images is
     real with the probability m / (n + m), which allows for the noise of few real images.
 
-    Args:
-        fakes: int [n], predicted labels of generated images.
-        reals: int [m], predicted labels of real images.
-        names: of the classes; further ones are named by their number.
-
-    Returns:
-        A dict of JSON values: names, fakes and reals (a count per class), lost (names of classes).
+    Returns JSON values: names, fakes and reals (a count per class), lost (names of classes).
     """
     num_classes = max(int(fakes.max()), int(reals.max()), len(names) - 1) + 1
     names = [str(name) for name in names] + [str(k) for k in range(len(names), num_classes)]

@@ -51,18 +51,11 @@ def compare_with_split(
     train: Any = None,
     training_digests: AbstractSet[bytes] = frozenset(),
 ) -> Dict[str, Any]:
-    """The test of generated images against a split.
+    """The test of generated images, uint8 [n, H, W, C], against a split: "two_sample", see
+    `compare_sets`, or None and perhaps "no_two_sample", why there is none.
 
-    Real images on which the generator or the test's network is trained are not tested.
-
-    Args:
-        fakes: uint8 [n, H, W, C].
-        split: the real images.
-        train: the split that the generator was trained on, if it is another one.
-        training_digests: `hash_images` of further images on which it was trained.
-
-    Returns:
-        "two_sample", see `compare_sets`, or None and perhaps "no_two_sample", why there is none.
+    Real images on which the generator or the test's network is trained are not tested: those of
+    `train`, if it is another split, and others by their `hash_images`.
     """
     training = None
     if train is not None:
@@ -84,17 +77,12 @@ def compare_with_split(
 def compare_sets(
     reals: np.ndarray, fakes: np.ndarray, training: Optional[np.ndarray] = None
 ) -> Dict[str, float]:
-    """Train a network to tell two sets apart, and test it.
+    """Train a network to tell two sets apart, and test it. Images are uint8 [m, H, W, C], held out,
+    [n, H, W, C], and [N, H, W, C], on which the generator was trained, and which are never tested.
 
-    Args:
-        reals: uint8 [m, H, W, C], held out.
-        fakes: uint8 [n, H, W, C].
-        training: uint8 [N, H, W, C], on which the generator was trained. They are never tested.
-
-    Returns:
-        "accuracy" is the share that the network tells apart, the mean of "fakes" and "reals", the
-        recognised shares of both sets; 0.5 where they are alike. "low" and "high": of its 95 %
-        interval. "n" and "m": tested generated and real images.
+    "accuracy" is the share that the network tells apart, the mean of "fakes" and "reals", the
+    recognised shares of both sets; 0.5 where they are alike. "low" and "high": of its 95 %
+    interval. "n" and "m": tested generated and real images.
     """
     random = np.random.RandomState(0)
     training, used, tested_reals, tested_fakes = divide_sets(reals, fakes, training, random)
@@ -127,14 +115,12 @@ def divide_sets(
     training: Optional[np.ndarray],
     random: np.random.RandomState,
 ) -> Tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Divide the images into those that train the network and those that it judges.
+    """Divide the images into those that train the network and those that it judges: the real images
+    to train on, uint8 [N, H, W, C], and the positions, int, of the generated ones to train on, of
+    the real ones to judge, and of the generated ones to judge.
 
     It is trained on as many real as generated images: it remembers some of them, and would take all
     others for members of the set of which it remembers fewer.
-
-    Returns:
-        The real images to train on, uint8 [N, H, W, C], and the positions, int, of the generated
-        ones to train on, of the real ones to judge, and of the generated ones to judge.
     """
     tested_reals = random.permutation(len(reals))[:MAX_TESTED]
     fake_order = random.permutation(len(fakes))
@@ -175,17 +161,9 @@ def find_interval(real_logits: np.ndarray, fake_logits: np.ndarray) -> statistic
 def judge_images(
     reals: np.ndarray, fakes: np.ndarray, tested: Sequence[np.ndarray], num_steps: int, seed: int
 ) -> List[np.ndarray]:
-    """Train a network to tell two sets apart, and let it judge others.
-
-    Args:
-        reals: uint8 [N, H, W, C], to train on.
-        fakes: uint8 [N, H, W, C], to train on; each batch has as many of both.
-        tested: sets to judge, uint8 [N, H, W, C] each.
-        num_steps: of the training.
-        seed: of the weights and the batches.
-
-    Returns:
-        The logits of each set, float32 [N]: above 0 where an image is taken for real.
+    """Train a network to tell two sets apart, uint8 [N, H, W, C] of which each batch has as many of
+    both, and let it judge others. Return the logits of each of these sets, float32 [N]: above 0
+    where an image is taken for real. The seed is of the weights and the batches.
     """
     random, tf = np.random.RandomState(seed), toolkit.tf  # TensorFlow is imported here
     graph = tf.Graph()
@@ -240,14 +218,8 @@ def shift(images: np.ndarray, random: np.random.RandomState) -> np.ndarray:
 
 
 def build_logits(images: Any, random: np.random.RandomState) -> Any:
-    """Convolutions of stride 2 up to a map of at most `LAST_SIDE` pixels, then a dense layer.
-
-    Args:
-        images: tensor float32 [B, H, W, C].
-        random: of the initial weights.
-
-    Returns:
-        float32 [B].
+    """Convolutions of stride 2 up to a map of at most `LAST_SIDE` pixels, then a dense layer:
+    float32 [B, H, W, C] -> [B]. `random` draws the initial weights.
     """
     tf = toolkit.tf
 
