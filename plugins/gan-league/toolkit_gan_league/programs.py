@@ -49,44 +49,25 @@ _TAIL_BYTES = 4000  # of a log, in which its last line is searched
 
 
 class Task(NamedTuple):
-    """What each run of each program of a tournament gets.
+    """What each run of each program of a tournament gets."""
 
-    Attributes:
-        cpu_secs: for its training.
-        seeds: one for each run of a program.
-        samples: the number of images to write.
-        shape: (H, W, C) of the images.
-        data_sha256: of the training images.
-        cores: on which its processes may run; 0 for all.
-    """
-
-    cpu_secs: float
-    seeds: Sequence[int]
-    samples: int
-    shape: Sequence[int]
-    data_sha256: str
-    cores: int = 0
+    cpu_secs: float  # for its training
+    seeds: Sequence[int]  # one for each run of a program
+    samples: int  # the number of images to write
+    shape: Sequence[int]  # (H, W, C) of the images
+    data_sha256: str  # of the training images
+    cores: int = 0  # on which its processes may run; 0 for all
 
 
 # ----------------------------------------------------------------------------------------- the runs
 
 
 def train(programs: Sequence[Rival], folder: str, split: Any, task: Task) -> List[List[str]]:
-    """Run the programs that have not finished, one after another; a failure keeps its row.
+    """Run the programs that have not finished, one after another; a failure keeps its row. Return
+    for each program the folders of its runs, by seed.
 
-    A program whose code has changed, or that had another task, is another program.
-
-    Args:
-        programs: in the order of their runs.
-        folder: of the tournament.
-        split: the training `Split` of the presets.
-        task: equal for all.
-
-    Returns:
-        for each program the folders of its runs, by seed.
-
-    Raises:
-        RetryError: another process runs the programs of this tournament.
+    The split has the training images of the presets. A program whose code has changed, or that had
+    another task, is another program. Raises RetryError if another process runs these programs.
     """
     place = os.path.join(folder, FOLDER)
     os.makedirs(place, exist_ok=True)
@@ -131,11 +112,8 @@ def _identify(program: Rival, task: Task) -> str:
 
 
 def read_record(path: str) -> Dict[str, Any]:
-    """Return how the run in a folder ended.
-
-    Returns:
-        "status" ("finished", "failed", or "stopped" if it was killed), "reason" (why it did not
-        finish; "" if it did), "cpu_secs" (see `execute`).
+    """Return how the run in a folder ended: "status" ("finished", "failed", or "stopped" if it was
+    killed), "reason" (why it did not finish; "" if it did), "cpu_secs" (see `execute`).
     """
     with open(os.path.join(path, "result.json"), encoding="utf-8") as file:
         record: Dict[str, Any] = json.load(file)
@@ -204,17 +182,12 @@ def _run(program: Rival, seed: int, task: Task, data: str, path: str) -> Dict[st
 
 
 def execute(command: Sequence[str], log: str, limit: float, cores: int) -> Dict[str, Any]:
-    """Run a program to its end, or kill it; it also ends with this process.
+    """Run a program to its end, or kill it; it also ends with this process. `log` gets stdout and
+    stderr. It is killed after `limit` CPU seconds; by the clock, after `CLOCK` times as many.
+    `cores` are on how many it may run; 0 for all.
 
-    Args:
-        command: its words.
-        log: the file for stdout and stderr.
-        limit: CPU seconds, after which it is killed; by the clock, after `CLOCK` times as many.
-        cores: on which it may run; 0 for all.
-
-    Returns:
-        "code" (as a shell shows it), "cpu_secs" (of it and of the processes that it waited for),
-        "stopped" ("" or why it was killed: "limit" or "clock").
+    Returns "code" (as a shell shows it), "cpu_secs" (of it and of the processes that it waited
+    for), "stopped" ("" or why it was killed: "limit" or "clock").
     """
     limits = [str(os.getpid()), str(math.ceil(limit)), str(cores)]
     with open(log, "wb") as file:
@@ -293,9 +266,7 @@ def _last_line(path: str) -> str:
 
 def load_images(path: str) -> np.ndarray:
     """Return the array `images` in the file of the run in a folder, with an axis of channels.
-
-    Raises:
-        DataError: the file is missing or has other contents.
+    Raises DataError if the file is missing or has other contents.
     """
     try:
         with np.load(os.path.join(path, IMAGES), allow_pickle=False) as arrays:
@@ -312,13 +283,11 @@ def load_images(path: str) -> np.ndarray:
 
 @contextlib.contextmanager
 def open_judge(path: str) -> Iterator[Callable[[np.ndarray, str], Dict[str, Any]]]:
-    """Yield a function that scores images like those of a run.
+    """Yield a function that scores images as those of the run in a path, whose options, test split
+    and features are those of all scores.
 
     Its arguments are images, uint8 [n, H, W, C] (n images, H height, W width, C channels), and the
     folder of the program's run, where it keeps the scores: they are computed once.
-
-    Args:
-        path: of the run; its options, test split and features are those of all scores.
     """
     with open_trained(path) as trained:
         options: Any = trained.options

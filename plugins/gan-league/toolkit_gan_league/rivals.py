@@ -28,17 +28,11 @@ _COMMON_FLAGS = (
 
 
 class Rival(NamedTuple):
-    """A preset of the GAN, another plugin, or a program.
+    """A preset of the GAN, another plugin, or a program."""
 
-    Attributes:
-        name: in the table.
-        flag: by which the user named it.
-        words: of its search, beside those of all; of a program, its command.
-    """
-
-    name: str
-    flag: str
-    words: List[str]
+    name: str  # in the table
+    flag: str  # by which the user named it
+    words: List[str]  # of its search, beside those of all; of a program, its command
 
     @property
     def folder(self) -> str:
@@ -53,9 +47,7 @@ class Rival(NamedTuple):
 
 def parse_presets(text: str) -> List[Rival]:
     """Return the presets that the value of `--presets` names, separated by commas; "" for all.
-
-    Raises:
-        UsageError: one is unknown.
+    Raises UsageError if one is unknown.
     """
     names = [name.strip() for name in text.split(",") if name.strip()] or list(PRESETS)
     if not {AUTO, *PRESETS}.issuperset(names):
@@ -70,10 +62,8 @@ def parse_presets(text: str) -> List[Rival]:
 
 
 def parse_plugin(text: str) -> Rival:
-    """Return the plugin that a value of `--plugin` names, "REFERENCE --flag value ...".
-
-    Raises:
-        UsageError: it has no reference, or a flag that must be equal for all.
+    """Return the plugin that a value of `--plugin` names, "REFERENCE --flag value ...". Raises
+    UsageError if it has no reference, or a flag that must be equal for all.
     """
     reference, _, rest = f" {text}".partition(" --")
     try:
@@ -97,10 +87,8 @@ def parse_plugin(text: str) -> Rival:
 
 
 def parse_program(text: str) -> Rival:
-    """Return the program that a value of `--program` names, "NAME=COMMAND".
-
-    Raises:
-        UsageError: it has no name or no command, or what it calls is missing.
+    """Return the program that a value of `--program` names, "NAME=COMMAND". Raises UsageError if it
+    has no name or no command, or what it calls is missing.
     """
     name, _, command = (part.strip() for part in text.partition("="))
     try:

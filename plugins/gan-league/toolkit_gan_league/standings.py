@@ -30,27 +30,16 @@ DISTANCE, TWO_SAMPLE = "FD", "two-sample accuracy"
 
 
 class Entrant(NamedTuple):
-    """A preset, a plugin or a program with its runs.
+    """A preset, a plugin or a program with its runs."""
 
-    Attributes:
-        name: of the preset or of the program; of the plugin, with its own flags.
-        status: of its row in the table of the search.
-        reason: why it did not finish; "" if it did.
-        paths: of the runs.
-        step: at which they ended; 0 for a program.
-        cpu_secs: of each run, the mean.
-        scores: of the test split, by run; those that have none are left out.
-        program: its command; "" for a preset or a plugin.
-    """
-
-    name: str
-    status: str
-    reason: str
-    paths: List[str]
-    step: int
-    cpu_secs: float
-    scores: List[Dict[str, Any]]
-    program: str = ""
+    name: str  # of the preset or of the program; of the plugin, with its own flags
+    status: str  # of its row in the table of the search
+    reason: str  # why it did not finish; "" if it did
+    paths: List[str]  # of the runs
+    step: int  # at which they ended; 0 for a program
+    cpu_secs: float  # of each run, the mean
+    scores: List[Dict[str, Any]]  # of the test split, by run; those that have none are left out
+    program: str = ""  # its command; "" for a preset or a plugin
 
 
 # ----------------------------------------------------------------------------------------- results
@@ -288,13 +277,8 @@ def find_verdict(entrants: Sequence[Entrant]) -> str:
 def describe_separation(
     a: Entrant, b: Entrant, measure: str, result: statistics.Separation, count: int = 1
 ) -> str:
-    """Return whether the first of two entrants is better, as a sentence.
-
-    Args:
-        a, b: the entrants.
-        measure: by which they are compared.
-        result: their separation.
-        count: the number of comparisons for which it is adjusted.
+    """Return whether the first of two entrants is better by a measure, as a sentence on their
+    separation, which is adjusted for so many comparisons.
     """
     if not np.isfinite(result.p):
         return f"{a.name} and {b.name} are not comparable: {result.note}."

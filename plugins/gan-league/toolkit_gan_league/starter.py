@@ -15,13 +15,9 @@ _PR_SET_PDEATHSIG = 1  # of Linux's <sys/prctl.h>
 
 
 def main(parent, cpu_secs, cores, *command):
-    """Become the program.
-
-    Args:
-        parent: the pid of the tournament, with which the program ends.
-        cpu_secs: CPU seconds, after which it gets SIGXCPU, as does each process that it starts.
-        cores: on how many it may run; 0 for all.
-        command: its words.
+    """Become the program of these words. It ends with the tournament, whose pid is `parent`, and
+    gets SIGXCPU after the CPU seconds, as does each process that it starts. `cores` says on how
+    many it may run; 0 for all.
     """
     with contextlib.suppress(OSError, AttributeError):  # not on Linux
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

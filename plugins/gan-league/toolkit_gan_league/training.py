@@ -32,21 +32,13 @@ _SEARCH_FLAGS = ("--search-dir", "--seeds", "--workers", "--metric", "--study-se
 
 
 class Plan(NamedTuple):
-    """What a tournament trains.
+    """What a tournament trains."""
 
-    Attributes:
-        folder: of the tournament.
-        rivals: the presets, then the other plugins.
-        programs: that compete with them.
-        flags: of all searches.
-        minutes: of CPU time for each run; None if a flag sets another budget.
-    """
-
-    folder: str
-    rivals: List[Rival]
-    programs: List[Rival]
-    flags: Sequence[str]
-    minutes: Optional[float]
+    folder: str  # of the tournament
+    rivals: List[Rival]  # the presets, then the other plugins
+    programs: List[Rival]  # that compete with them
+    flags: Sequence[str]  # of all searches
+    minutes: Optional[float]  # of CPU time for each run; None if a flag sets another budget
 
     def folder_of(self, rival: Rival) -> str:
         """The folder of a search."""
@@ -70,20 +62,12 @@ def plan(
     flags: Sequence[str],
     programs: Sequence[str] = (),
 ) -> Plan:
-    """Return what a command trains.
+    """Return what a command trains: presets, separated by commas, "" for all, the values of
+    `--plugin` and of `--program`, each with so many seeds and minutes of CPU time. The flags are
+    more flags of `toolkit search` and of `toolkit run`, as the user wrote them.
 
-    Args:
-        folder: of the tournament.
-        presets: their names, separated by commas; "" for all.
-        plugins: the values of `--plugin`.
-        minutes: of CPU time for each run.
-        num_seeds: with which each is trained.
-        flags: more flags of `toolkit search` and of `toolkit run`, as the user wrote them.
-        programs: the values of `--program`.
-
-    Raises:
-        UsageError: a value is wrong, two competitors have one name, or a flag is what the
-            tournament itself sets.
+    Raises UsageError if a value is wrong, two competitors have one name, or the tournament sets a
+    flag itself.
     """
     if not 0 < minutes < math.inf:
         raise UsageError(f"--cpu-minutes is {minutes:g}, expected a positive number.")
@@ -118,12 +102,8 @@ def plan(
 
 
 def train(context: click.Context, plan: Plan) -> None:
-    """Train what is not trained yet, after all that is new was checked and then timed.
-
-    A preset or a plugin of which no run finished keeps its row.
-
-    Raises:
-        ToolkitError: something cannot be trained.
+    """Train what is not trained yet, after all that is new was checked and then timed. A preset or
+    a plugin of which no run finished keeps its row; other failures raise a ToolkitError.
     """
     is_dry = "--dry-run" in plan.flags
     for rival in plan.rivals:
@@ -210,16 +190,11 @@ def search(context: click.Context, words: List[str]) -> None:
 
 
 def count_steps(words: Sequence[str], cpu_secs: float) -> int:
-    """Return how many steps of training take the CPU seconds, at least 1.
+    """Return how many steps of training take the CPU seconds of a run, at least 1; the words are of
+    `toolkit search` for one configuration.
 
     It is the difference of two short runs, which has no start and no building of graphs in it.
-
-    Args:
-        words: of `toolkit search` for one configuration.
-        cpu_secs: of each run.
-
-    Raises:
-        ToolkitError: a run cannot be trained, or its steps are too slow to be timed.
+    Raises ToolkitError if a run cannot be trained, or its steps are too slow to be timed.
     """
     _, (few, early), (many, late) = [_time(words, secs) for secs in TIMING_SECS]
     if many <= few or late <= early:
