@@ -7,13 +7,14 @@ import pathlib
 
 import numpy as np
 import pytest
-from file_fixtures import read_json
+from file_fixtures import read_json, trained_on
 from PIL import Image
 
 from toolkit import open_trained
 from toolkit.cli import run_command
+from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError
-from toolkit.inference.predict import best_classes, expand_paths
+from toolkit.inference.predict import as_examples, best_classes, expand_paths
 
 TINY = "toolkit.testing.tiny:TinyModel"
 
@@ -174,6 +175,40 @@ def test_a_trained_run_predicts_files_and_pictures_as_the_command_does(cli, run)
             result = trained.predict(inputs)
             assert result["class"].tolist() == [row["class"]]
             assert np.allclose(result["probabilities"], [row["probabilities"]], atol=1e-6)
+
+
+TURNED = Image.Exif()
+TURNED[0x0112] = 6  # of a camera that was held upright
+
+
+@pytest.mark.parametrize(
+    "picture, settings",
+    [
+        (Image.fromarray(np.arange(48, dtype=np.uint8).reshape(2, 8, 3)), {"exif": TURNED}),
+        (Image.fromarray(np.arange(16, dtype=np.uint16).reshape(2, 8) * 4096), {}),
+        (Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).convert("P"), {}),
+    ],
+    ids=["turned", "16 bits", "palette"],
+)
+def test_an_open_picture_has_the_pixels_of_its_file(here, picture, settings):
+    picture.save("picture.png", **settings)
+    model = trained_on(DataSpec((8, 8, 1), "uint8"))
+    with Image.open("picture.png") as opened:
+        pixels = as_examples(model, opened)
+    assert pixels.shape == (1, 8, 8, 1) and pixels.any()
+    assert np.array_equal(pixels, as_examples(model, "picture.png"))
+
+
+@pytest.mark.parametrize(
+    "array, reason",
+    [
+        (np.full([2, 2], 9, np.float32), "floats from 9 to 9, not from 0 to 1"),
+        (np.full([2, 2], 9, np.int32), "32-bit integers"),  # they may be of any range
+    ],
+)
+def test_a_picture_whose_values_have_no_fixed_range_is_refused(array, reason):
+    with pytest.raises(DataError, match=f"A picture cannot be read: {reason}"):
+        as_examples(trained_on(DataSpec((8, 8, 1), "uint8")), Image.fromarray(array))
 
 
 def test_a_file_that_cannot_be_read_is_no_prediction(run):

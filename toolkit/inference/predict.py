@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import glob
-import io
 import itertools
 import os
 import re
@@ -36,7 +35,14 @@ from ..data.column import TEXT, as_array
 from ..data.examples import LENGTH, Split, describe, without_lengths
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
-from ..data.images.image_file import ImageForm, is_picture, parse_colour, read_image
+from ..data.images.image_file import (
+    MODES,
+    ImageForm,
+    is_picture,
+    parse_colour,
+    read_image,
+    read_picture,
+)
 from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
 from ..data.prepare import ExampleHooks, prepare
 from ..data.reading_options import ColumnOptions, ImageOptions
@@ -55,7 +61,6 @@ if TYPE_CHECKING:
 
 ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")  # of Pillow; TIFF has the others
 _IDX_NAME = re.compile(r"([-.]ubyte|\.idx\d?)(\.gz)?$")
 _MIN_CONTRAST = 0.05  # between paper and mean, below which training images have no clear paper
 _MIN_GAIN = 0.2  # by which inverting has to bring an image's paper closer to the training images'
@@ -91,15 +96,15 @@ def as_examples(model: Trained, inputs: Any) -> Any:
         if examples.num_damaged:
             raise DataError(f"{examples.num_damaged} of {len(paths)} pictures cannot be read.")
         return examples.inputs
-    if not is_images(stored) or not model.predictor.graph.takes_examples:
+    takes_pictures = is_images(stored) and stored.shape[2] in MODES
+    if not takes_pictures or not model.predictor.graph.takes_examples:
         raise DataError("The model takes no pictures.", hint="Give it arrays.")
     form = _form(stored, images_like(stored, model.options))
-    pixels = []
-    for item in items:
-        stream = io.BytesIO()
-        item.save(stream, "PNG" if item.mode in PNG_MODES else "TIFF")
-        pixels.append(read_image(stream.getvalue(), form, "picture"))
-    return _convert(model, np.stack(pixels))
+    try:
+        pixels = np.stack([read_picture(item, form) for item in items])
+    except (OSError, ValueError) as error:
+        raise DataError(f"A picture cannot be read: {error}.") from error
+    return _convert(model, pixels)
 
 
 def _convert(model: Trained, features: Any) -> Any:

@@ -62,30 +62,37 @@ def read_image(source: Source, form: ImageForm, name: str = "") -> np.ndarray:
     """Read an image, from the path of a file or from its content, as uint8 [H, W, C]. Several
     threads may do so. Raises DataError, with the path or the `name`, if it is none.
     """
-    from PIL import Image
-
     if form.channels not in MODES:
         raise DataError(f"{name or source!s}: no image has {form.channels} channels.")
     with open_image(source, name) as file:
-        file.load()
-        image = turn_upright(_to_8_bits(file), file)
-        if form.channels != 4 and _is_transparent(image):
-            paper = Image.new("RGBA", image.size, form.background + (255,))
-            image = Image.alpha_composite(paper, image.convert("RGBA"))
-        image = image.convert(MODES[form.channels])
-        if form.size is not None and image.size != form.size:
-            if form.extends_border:
-                pixels = np.asarray(image, np.float64)
-                edges = [pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]  # [H or W, C] each
-                mean = np.rint(np.concatenate(edges).mean(axis=0)).astype(int).tolist()
-                fill = mean if form.channels == 1 else tuple(mean)
-            elif form.channels == 4:
-                fill = form.background + (0,)  # transparent
-            else:
-                paper = Image.new("RGB", (1, 1), form.background)
-                fill = paper.convert(MODES[form.channels]).getpixel((0, 0))
-            image = fit_image(image, form, Image.Resampling.LANCZOS, fill)
-        return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
+        return read_picture(file, form)
+
+
+def read_picture(picture: Any, form: ImageForm) -> np.ndarray:
+    """As `read_image`, of a picture of Pillow, for 1, 3 or 4 channels. Raises OSError or ValueError
+    if it cannot be read.
+    """
+    from PIL import Image
+
+    picture.load()
+    image = turn_upright(_to_8_bits(picture), picture)
+    if form.channels != 4 and _is_transparent(image):
+        paper = Image.new("RGBA", image.size, form.background + (255,))
+        image = Image.alpha_composite(paper, image.convert("RGBA"))
+    image = image.convert(MODES[form.channels])
+    if form.size is not None and image.size != form.size:
+        if form.extends_border:
+            pixels = np.asarray(image, np.float64)
+            edges = [pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]  # [H or W, C] each
+            mean = np.rint(np.concatenate(edges).mean(axis=0)).astype(int).tolist()
+            fill = mean if form.channels == 1 else tuple(mean)
+        elif form.channels == 4:
+            fill = form.background + (0,)  # transparent
+        else:
+            paper = Image.new("RGB", (1, 1), form.background)
+            fill = paper.convert(MODES[form.channels]).getpixel((0, 0))
+        image = fit_image(image, form, Image.Resampling.LANCZOS, fill)
+    return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
 
 
 class ImageHeader(NamedTuple):
@@ -273,7 +280,8 @@ def _to_8_bits(file: Any) -> Any:
         return Image.fromarray(np.rint(values * 255).astype(np.uint8))
     if file.mode.startswith("I"):
         tags = getattr(file, "tag_v2", {})
-        bits = int(np.max(tags.get(_BITS_PER_SAMPLE, 16)))
+        is_made = file.mode == "I" and file.format is None  # of no file, which has 16 bits
+        bits = int(np.max(tags.get(_BITS_PER_SAMPLE, 32 if is_made else 16)))
         kind = "signed " if np.max(tags.get(_SAMPLE_FORMAT, 1)) != 1 else ""
         if bits > 16 or kind:
             raise ValueError(f"{kind}{bits}-bit integers; convert it to 8 or 16 bits")
