@@ -221,6 +221,8 @@ def test_invalid_scorers_are_refused(scorers, message):
     [
         (None, "Scorer Fixed returned None"),
         (ScoreResult({"other": 1.0}), "Scorer Fixed returned ScoreResult"),
+        (ScoreResult({"fixed": None}), "Scorer Fixed returned ScoreResult"),
+        (ScoreResult({"fixed": 1.0}, details={"curve": np.ones(2)}), "Scorer Fixed returned Score"),
         (
             ScoreResult({"fixed": 1.0}, intervals={"fixed": Interval(np.nan, 2.0, 0.95, "none")}),
             "Scorer Fixed returned ScoreResult",
@@ -230,7 +232,7 @@ def test_invalid_scorers_are_refused(scorers, message):
             "Plugin 'tested' failed in its scorer Fixed: ValueError: invalid .*test_scorer",
         ),
     ],
-    ids=["nothing", "another name", "no interval", "a fault"],
+    ids=["nothing", "another name", "no number", "no JSON", "no interval", "a fault"],
 )
 def test_an_invalid_score_is_refused(trained, result, message):
     evaluator = evaluator_of(lambda self: [Fixed(result)])

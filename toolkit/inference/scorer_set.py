@@ -14,6 +14,7 @@ import numpy as np
 from ..compat import tf
 from ..data.examples import Split
 from ..errors import ToolkitError
+from ..files import to_json_value
 from ..graph.run import Run
 from ..plugins import Plugins, Problem, describe_value
 from ..statistics.intervals import Interval
@@ -86,16 +87,12 @@ class ScorerSet:
             with tf.Graph().as_default():  # during training, the current graph is finalized
                 result = self._call(scorer, scorer.score, split, predict, folder)
             names = {*scorer.names, *(name + "_noise" for name in scorer.names)}
-            if (
-                not isinstance(result, ScoreResult)
-                or not set(result.intervals) <= set(result.metrics) <= names
-                or not all(map(_is_interval, result.intervals.values()))
-            ):
+            if not _is_valid(result) or not set(result.metrics) <= names:
                 raise ToolkitError(
                     f"Scorer {type(scorer).__name__} returned {result!r:.300}.",
                     hint="It returns a toolkit.ScoreResult with metrics among its names: "
-                    f"{', '.join(scorer.names) or 'it has none'}; an interval of one of these is a "
-                    "toolkit.statistics.Interval.",
+                    f"{', '.join(scorer.names) or 'it has none'}. They are numbers, an interval of "
+                    "one of them is a toolkit.statistics.Interval, and details are JSON values.",
                 )
             depends_on = _to_json(scorer, result.depends_on)
             # For comparisons with other runs; they are no reason to lose a test.
@@ -138,6 +135,18 @@ def _check_list(value: Any) -> Optional[Problem]:
         return None
     text = f"returned {describe_value(value)}, expected a list of scorers"
     return Problem(text, "Return a list: [scorer].")
+
+
+def _is_valid(result: Any) -> bool:
+    """Whether a result has metrics that are numbers, intervals of these, and details of JSON."""
+    if not isinstance(result, ScoreResult) or not set(result.intervals) <= set(result.metrics):
+        return False
+    try:
+        list(map(float, result.metrics.values()))
+        json.dumps(to_json_value(dict(result.details)))
+    except (TypeError, ValueError):
+        return False
+    return all(map(_is_interval, result.intervals.values()))
 
 
 def _is_interval(value: Any) -> bool:
