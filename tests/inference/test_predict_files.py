@@ -1,5 +1,6 @@
 """Predict on files: nothing about their pixels, types and endings is guessed."""
 
+import errno
 import gzip
 import os
 from types import SimpleNamespace
@@ -9,10 +10,12 @@ import pytest
 from file_fixtures import trained_on, write_idx
 from PIL import Image
 
+from toolkit.data.arrays import npz
 from toolkit.data.column import Component
+from toolkit.data.records import record_files
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError, UsageError
-from toolkit.inference.predict import invert, look_inverted, read_examples
+from toolkit.inference.predict import expand_paths, invert, look_inverted, read_examples
 from toolkit.run_data import border_means
 
 LIGHT, DARK = 230, 20  # of paper, or of ink
@@ -125,6 +128,22 @@ def test_what_is_no_file_is_called_what_it_is(here):
     ):
         with pytest.raises(DataError, match=message):
             read([name])
+
+
+def test_what_may_not_be_read_is_named(here, monkeypatch):
+    def refuse(path, *_):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    np.savez("x.npz", x=light_on_dark())
+    os.mkdir("photos")
+    with monkeypatch.context() as patch:  # the superuser may read anything
+        patch.setattr(record_files, "open_regular_file", refuse)
+        patch.setattr(npz, "open", refuse, raising=False)
+        patch.setattr(os, "scandir", refuse)
+        with pytest.raises(DataError, match="x.npz: Permission denied"):
+            read(["x.npz"])
+        with pytest.raises(DataError, match="photos: Permission denied"):
+            expand_paths(["photos"])
 
 
 def test_texts_are_read_from_npz_files_and_numbers_are_no_texts(here):

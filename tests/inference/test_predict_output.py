@@ -101,6 +101,7 @@ def test_folders_and_patterns_are_expanded_in_order(here):
     (here / "some" / "notes.txt").write_text("none")
     (here / "[1].png").write_bytes(b"")  # a name that is also a pattern
     assert len(expand_paths(["some"])) == 18
+    assert expand_paths(["some/*g", "some/d*/**"]) == 2 * expand_paths(["some/dog"])
     assert expand_paths(["[1].png", "some/dog/[34].png", "x.png"]) == [
         "[1].png",
         "some/dog/3.png",

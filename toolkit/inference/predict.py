@@ -33,6 +33,7 @@ from ..data.arrays.idx import read_idx, starts_as_idx
 from ..data.arrays.npz import read_arrays
 from ..data.column import TEXT, as_array
 from ..data.examples import LENGTH, Split, describe, without_lengths
+from ..data.files.cache import translate_read_errors
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
 from ..data.images.image_file import (
@@ -148,7 +149,8 @@ def read_examples(
         for done, path in enumerate(paths):
             wait.show(done)
             try:
-                flats.append(read(path))
+                with translate_read_errors(path):
+                    flats.append(read(path))
                 names += _name_examples(path, len(next(iter(flats[-1].values()))))
             except _DamagedImage as error:
                 damaged.append(error)
@@ -181,24 +183,30 @@ def read_examples(
 
 def expand_paths(paths: Sequence[str]) -> List[str]:
     """The files that arguments name: the images in a folder and below it, and what a pattern such
-    as `photos/*.png` fits. Raises DataError if nothing does, or a folder has no image.
+    as `photos/*.png` fits. Raises DataError if nothing does, or a folder has no image or may not be
+    read.
     """
     files: List[str] = []
     for path in paths:
-        matches = [path]
-        if os.path.isdir(path):
-            try:
-                matches = list_image_files(path)
-            except DataError:
-                raise DataError(
-                    f"{path} is a folder without images.", hint="Name other files."
-                ) from None
-        elif not os.path.lexists(path) and glob.has_magic(path):
-            matches = sorted(glob.glob(path, recursive=True))
+        is_pattern = not os.path.lexists(path) and glob.has_magic(path)
+        matches = sorted(glob.glob(path, recursive=True)) if is_pattern else [path]
         if not matches:
             raise DataError(f"{path}: no file fits this pattern.")
-        files += matches
+        # `**` fits a folder, and what is in it.
+        files += dict.fromkeys(file for match in matches for file in _list_files(match))
     return files
+
+
+def _list_files(path: str) -> List[str]:
+    """The images in a folder and below it, or the file itself."""
+    if not os.path.isdir(path):
+        return [path]
+    with translate_read_errors(path):
+        try:
+            return list_image_files(path)
+        except DataError:
+            message = f"{path} is a folder without images."
+            raise DataError(message, hint="Name other files.") from None
 
 
 def _choose_reader(

@@ -146,7 +146,9 @@ def open_shard(path: str, digest: str) -> Shard:
 
 def is_record_file(path: str) -> bool:
     """Whether the content of a file begins as that of TFRecords, plain or compressed."""
-    return os.path.isfile(path) and any(_has_record(path, c) for c in ("", "GZIP", "ZLIB"))
+    with contextlib.suppress(OSError):  # of a file that may not be read
+        return os.path.isfile(path) and any(_has_record(path, c) for c in ("", "GZIP", "ZLIB"))
+    return False
 
 
 def _has_record(path: str, compression: str) -> bool:
