@@ -2,9 +2,13 @@
 
 import json
 import sys
+from contextlib import nullcontext
 
 import pytest
 from test_plugins import distribution
+
+from toolkit.cli.app import _find_driven
+from toolkit.errors import UsageError
 
 SOURCE = '''
 import sys
@@ -53,6 +57,24 @@ def offer(site):
         (site / (module + ".py")).write_text(source)
 
     return call
+
+
+@pytest.mark.parametrize(
+    "words, is_driven",
+    [
+        (["--json", "driven", "x"], True),
+        (["core", "--init-from", "driven"], False),
+        (["--init-from", "driven", "core"], False),
+    ],
+)
+def test_a_driver_gets_the_commands_for_its_runs_alone(here, words, is_driven):
+    for name, config in (("core", "{}"), ("driven", '{"driver": "stranger"}')):
+        (here / name).mkdir()
+        (here / name / "config.json").write_text(config)
+        (here / name / "commits.jsonl").write_text("")
+    context = pytest.raises(UsageError, match="'stranger'") if is_driven else nullcontext()
+    with context:
+        assert _find_driven("resume", words) is None
 
 
 def section(text):

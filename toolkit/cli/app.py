@@ -166,12 +166,19 @@ def _find_driven(name: str, words: Sequence[str]) -> Optional[click.Command]:
     """
     if name not in EXECUTING:
         return None
+    from ..storage.own_folders import is_run
     from ..storage.run_folder import driver_of  # what it imports takes a while
 
-    folder = next((word for word in words if os.path.isdir(word) and driver_of(word)), "")
-    if not folder:
+    def may_be_value(place: int) -> bool:
+        """Whether a word may be the value of a flag, such as --init-from, and not RUN."""
+        flag = words[place - 1] if place else ""
+        return flag.startswith("-") and "=" not in flag
+
+    places = [place for place, word in enumerate(words) if is_run(word)]
+    folder = words[min(places, key=may_be_value)] if places else ""
+    driver = driver_of(folder) if folder else ""
+    if not driver:
         return None
-    driver = driver_of(folder)
     entries = [entry for entry in list_drivers() if entry.name == driver]
     commands: Mapping[str, click.Command] = load_command(entries[0]) if entries else {}
     if name not in commands:
