@@ -10,6 +10,7 @@ import pytest
 from linear_fixtures import LINEAR, Linear, write_bars
 
 from toolkit import Scorer, ScoreResult, ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit.audit.diagnosis import diagnose_folder
 from toolkit.display.console import Console
 from toolkit.inference.scorer_set import read_directions
 from toolkit.storage.run_folder import RunFolder
@@ -170,6 +171,8 @@ def test_early_stopping_ends_at_the_known_step_and_leaves_nothing_to_do(
     assert summary["steps"] == last
     is_early = summary["reason"] == f"score has not improved in {patience} evaluations"
     assert is_early or last == 6
+    (advice,) = diagnose_folder(RunFolder(str(tmp_path / "run"))).advice
+    assert advice.endswith("--early-stopping 0" if last < 6 else "--steps N")
     for steps, other in ((6, patience), (7, patience), (6, 9)):
         options = {"steps": steps, "early_stopping": other}
         with testing.open_trainer(plugin, str(tmp_path / "run"), **options) as trainer:

@@ -173,7 +173,8 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resu
     elif state["status"] != FINISHED or not folder.checkpoints.is_intact():
         advice.append("Continue with: " + resume)
     elif not faulty:
-        advice.append(f"Nothing is left to do; to train longer: {resume} --steps N")
+        flags = "--early-stopping 0" if folder.stopped_early() else "--steps N"
+        advice.append(f"Nothing is left to do; to train longer: {resume} {flags}")
 
 
 # ------------------------------------------------------------------------------- data and model

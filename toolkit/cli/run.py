@@ -372,9 +372,7 @@ def _naming_resume(folder: RunFolder) -> Iterator[None]:
 def _print_nothing_left(order: Order, folder: RunFolder) -> int:
     state = folder.state()
     reason = escape_line(state["reason"] or "is finished")
-    flags = "--steps or --epochs"
-    if order.resolved.options.early_stopping and state["step"] < (state.get("total_steps") or 0):
-        flags = "--early-stopping (0: none)"
+    flags = "--early-stopping (0: none)" if folder.stopped_early() else "--steps or --epochs"
     sys.stderr.write(
         f"Nothing left to do: {folder} {reason}.\nTo train longer, set a larger {flags}.\n"
     )

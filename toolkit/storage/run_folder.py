@@ -110,6 +110,12 @@ class RunFolder(Folder):
         """See `CommitLog.state`."""
         return self.commits.state()
 
+    def stopped_early(self) -> bool:
+        """Whether the run, which is finished, ended by --early-stopping before its last step."""
+        state = self.state()
+        is_early = state["step"] < (state.get("total_steps") or 0)
+        return is_early and bool(self.read_config().get("early_stopping"))
+
     def record(self, kind: str, **values: Any) -> None:
         """Add an entry to the commit log; see `CommitLog.add`."""
         with self.writing():
