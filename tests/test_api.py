@@ -1,6 +1,8 @@
 """The calls for code: open a trained run, train in one call, open data."""
 
 import json
+import math
+import os
 import shutil
 import signal
 
@@ -69,12 +71,13 @@ def test_a_trained_run_has_its_facts_as_attributes_and_its_splits(trained, monke
 
 
 def test_the_best_checkpoint_is_opened_unless_another_is_named(trained):
-    path, last = str(trained / "run"), {"step": 4, "metrics": {"loss": 0.5}, "examples": 7}
+    path, last = str(trained / "run"), {"step": 4, "metrics": {"loss": 0.5, "x": math.nan}}
     best, validation = {"step": 2, "value": 1.0}, {"last": last, "best": None}
     RunFolder(path).record("evaluated", best=best, validation=validation)
     opened = [open_trained(path, *which) for which in ([], ["last"], [4])]
     assert [run.step for run in opened] == [2, 6, 4]
     assert [run.metrics.get("loss") for run in opened[::2]] == [None, 0.5]  # of the checkpoint
+    assert repr(opened[2]).endswith(f"{os.path.basename(path)}, step 4, loss 0.5, x nan>")
     with pytest.raises(UsageError, match="nowhere does not exist"):
         open_trained("nowhere")
     with pytest.raises(CheckpointError, match="no checkpoint '3'"):

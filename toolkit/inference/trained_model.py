@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
 import numpy as np
@@ -47,7 +48,10 @@ class TrainedModel:
         self.summary: Optional[Dict[str, Any]] = self.manifest.get("summary")
         self.test = self._of_step([(self.summary or {}).get("test")])
         self.validation = self._of_step((self.manifest.get("validation") or {}).values())
-        self.metrics: Dict[str, float] = (self.test or self.validation or {}).get("metrics", {})
+        recorded = (self.test or self.validation or {}).get("metrics", {})
+        self.metrics: Dict[str, float] = {
+            name: math.nan if value is None else value for name, value in recorded.items()
+        }
         self._run_data: Optional[RunData] = None
         self._predictor: Optional[Evaluator] = None
 
@@ -148,7 +152,7 @@ class Trained(TrainedModel):
         summary: the object that `toolkit run --json` printed, or None if training did not finish.
         test, validation: what the run measured of this checkpoint on the split of that name, as
             `evaluate` returns it; None if it did not.
-        metrics: of the test, or else of the validation: name -> value.
+        metrics: of the test, or else of the validation: name -> value; NaN if it is not finite.
     """
 
     def __enter__(self) -> Trained:
