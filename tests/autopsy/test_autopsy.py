@@ -17,6 +17,8 @@ from run_fixtures import write_plugin
 from toolkit import DivergedError, Run, Split, hookimpl, testing, tf
 from toolkit.api import load_plugins
 from toolkit.autopsy import examine, write
+from toolkit.autopsy.op_traceback import plugin_lines
+from toolkit.convolutions import halve
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.options import resolve
 from toolkit.run_data import open_run_data
@@ -186,6 +188,15 @@ def test_a_norm_that_overflows_is_reported_at_the_line_that_minimizes(data):
     finding = examine_step(Steep, data())
     assert mark_of(finding) == "minimize" and finding.gradient_of is None
     assert np.isfinite(finding.update.loss) and finding.update.gradient_norm == INF
+
+
+def test_what_calls_the_core_created_no_op():
+    plugins = load_plugins(Linear)
+    with tf.Graph().as_default():
+        of_core = halve(tf.zeros([1, 2, 2, 1]))
+        own = plugins.call_plugin_code("hook 'call'", lambda: tf.zeros([]))
+    assert plugin_lines(of_core.op) == []
+    assert [line.function for line in plugin_lines(own.op)] == ["<lambda>"]
 
 
 LOG_OF_ZERO = """

@@ -13,9 +13,10 @@ from ..compat import tf
 from ..graph.replica_copy import original_name
 from .finding import SourceLine
 
-# Packages whose lines appear in a traceback between a plugin's line and the op.
+# Packages whose lines appear in a traceback beside a plugin's; the core is the first.
 _LIBRARIES = (
     "toolkit",
+    "click",
     "tensorflow",
     "tensorflow_core",
     "tensorflow_estimator",
@@ -77,10 +78,13 @@ def plugin_lines(op: tf.Operation) -> List[SourceLine]:
         file, line, name = frame[:3] if is_tuple else (frame.filename, frame.lineno, frame.name)
         path = os.path.abspath(file)
         lines.append(SourceLine(path, int(line), name, linecache.getline(path, line).strip()))
-    # What called the module that builds the graph, or that of gradients, did not create the op.
-    builder = os.path.abspath(_BUILDER) if forward is op else "gradients_util.py"
-    start = max([n + 1 for n, line in enumerate(lines) if line.file.endswith(builder)], default=0)
+    # What called the core, the module that builds the graph, or that of gradients, did not create
+    # the op.
     folders = _library_folders()
+    core = next((n for n, line in enumerate(lines) if line.file.startswith(folders[0])), 0)
+    builder = os.path.abspath(_BUILDER) if forward is op else "gradients_util.py"
+    places = [n + 1 for n, line in enumerate(lines) if line.file.endswith(builder)]
+    start = max(places, default=core)
     own = [line for line in lines[start:] if not line.file.startswith(folders)]
     return own if own or forward is op else plugin_lines(forward)
 
