@@ -9,7 +9,17 @@ from graph_fixtures import make_plugin
 from linear_fixtures import Linear, bars
 
 import toolkit
-from toolkit import DataError, DataSpec, RetryError, Split, ToolkitError, hookimpl, testing, tf
+from toolkit import (
+    DataError,
+    DataSpec,
+    RetryError,
+    Split,
+    ToolkitError,
+    UsageError,
+    hookimpl,
+    testing,
+    tf,
+)
 from toolkit.inference.evaluator import Evaluator
 from toolkit.inference.model_features import ModelFeatures
 from toolkit.options import resolve
@@ -206,6 +216,23 @@ def test_a_prediction_without_a_batch_axis_is_refused():
         f"row for each example, [N, ...] ({os.path.abspath(__file__)}:{line})."
     )
     assert "is a metric" in caught.value.hint
+
+
+class Pairs(Linear):
+    @hookimpl
+    def predict(self, outputs):
+        return {"pairs": tf.matmul(outputs["logits"], outputs["logits"], transpose_b=True)}
+
+
+def test_predictions_of_another_size_in_another_batch_are_refused():
+    with pytest.raises(ToolkitError, match=r"returned 'pairs' \[1, 1\] for 1 examples"):
+        evaluator_of(Pairs, "predict").predict(numbers(5), 4)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_a_batch_without_examples_is_refused(batch_size):
+    with pytest.raises(UsageError, match=f"The batch size is {batch_size}, not at least 1"):
+        evaluator_of(Linear, "predict").predict(numbers(5), batch_size)
 
 
 def test_a_checkpoint_that_retention_deletes_while_it_is_read_is_named(trained):

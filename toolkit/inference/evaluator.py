@@ -27,7 +27,7 @@ from ..data.same_data import check_fit
 from ..data.spec import DataSpec
 from ..data.structure import pack
 from ..display.waits import waiting
-from ..errors import CheckpointError, DataError, RetryError, ToolkitError
+from ..errors import CheckpointError, DataError, RetryError, ToolkitError, UsageError
 from ..files import plain_path
 from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
@@ -299,7 +299,9 @@ class Evaluator:
     ) -> Dict[str, np.ndarray]:
         """The predictions for arrays that the tensors of their names are fed with."""
         count = min(map(len, arrays.values()))
-        batch_size = batch_size or self.run.options.eval_batch_size
+        batch_size = self.run.options.eval_batch_size if batch_size is None else batch_size
+        if batch_size < 1:
+            raise UsageError(f"The batch size is {batch_size}, not at least 1.")
         predictions, place = self.graph.predictions, self.graph.position
         feeds = [*tensors.values(), *([] if place is None else [place])]
         call = "predict from " + " ".join(tensors)
@@ -360,12 +362,14 @@ class _ExampleArrays:
     def append(self, values: Iterator[np.ndarray], start: int, rows: int) -> None:
         """Store the next values, in the order of the names, of the `rows` examples from `start`."""
         for name, value in zip(self._names, values):
-            if value.shape[:1] != (rows,):
+            if name not in self.by_name:
+                self.by_name[name] = np.empty((self._count,) + value.shape[1:], value.dtype)
+            array = self.by_name[name]
+            if value.shape != (rows, *array.shape[1:]):
                 raise ToolkitError(
                     f"Hook '{self._hook}' returned '{name}' {list(value.shape)} for {rows} "
                     "examples.",
-                    hint="It returns tensors with the batch first.",
+                    hint="It returns tensors with the batch first, of the same other sizes in all "
+                    "batches.",
                 )
-            if name not in self.by_name:
-                self.by_name[name] = np.empty((self._count,) + value.shape[1:], value.dtype)
-            self.by_name[name][start : start + rows] = value
+            array[start : start + rows] = value

@@ -188,6 +188,7 @@ class Trained(TrainedModel):
 
         Raises:
             DataError: the inputs do not fit the model, or a file cannot be read.
+            UsageError: the batch size is less than 1.
         """
         from .predict import as_examples, columns
 
