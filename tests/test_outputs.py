@@ -131,6 +131,13 @@ def test_an_error_leaves_the_folder_that_was_there(here):
     assert os.listdir(".") == ["mine"] and os.listdir("mine") == []
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_file_without_examples_gives_a_table_without_rows(cli, trained, here):
+    np.savez("none.npz", x=np.zeros([0, 6, 6, 1], np.uint8))
+    assert cli("predict", trained / "run", "none.npz", "-o", "out.csv").code == 0
+    assert (here / "out.csv").read_text().splitlines() == ["file,label,logits0,logits1,logits2"]
+
+
 def test_an_existing_file_is_overwritten_also_behind_a_link(cli, trained, here):
     (here / "out.csv").write_text("earlier")
     (here / "link.csv").symlink_to("out.csv")

@@ -130,7 +130,9 @@ def _write_csv(
     """Write a row per example, with a column per element of a vector: probability_CLASS, NAME3."""
     import csv
 
-    flat = {name: values.reshape(len(names), -1) for name, values in predictions.items()}
+    import numpy as np
+
+    flat = {n: x.reshape(len(names), int(np.prod(x.shape[1:]))) for n, x in predictions.items()}
     header = ["file"]
     for name, values in flat.items():
         if name == "probabilities" and values.shape[1] == len(class_names):

@@ -422,7 +422,7 @@ def look_inverted(images: np.ndarray, brightness: Optional[Mapping[str, float]])
     paper = brightness["border"]
     borders = border_means(images) / 255.0
     has_swapped = np.abs(1 - borders - paper) + _MIN_GAIN < np.abs(borders - paper)
-    return bool(has_swapped.mean() > 0.5)
+    return bool(2 * has_swapped.sum() > len(images))  # there may be none
 
 
 # ----------------------------------------------------------------------------------- what is shown
