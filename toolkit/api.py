@@ -113,8 +113,8 @@ def open_trainer(
 
     allow = [allow] if isinstance(allow, str) else list(allow)
     model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
-    if os.path.exists(os.path.join(run_dir, "manifest.json")):
-        folder = open_run(run_dir)
+    folder = RunFolder(os.path.abspath(run_dir))
+    if folder.is_run:
         refuse_changes(folder, find_plugin_changes(folder, model, others), allow, _name_allowed)
         saved = config.read_run_config(folder)
         resolved = recorded_choices(_resolve_options(plugins, options, [saved]), folder)

@@ -18,6 +18,7 @@ from ..cli_options import Command
 from ..errors import InterruptedRun, UsageError
 from ..options import environment, variable_name
 from ..plugins import Plugins, choose, is_name, trust_everything
+from ..storage.own_folders import is_run
 from ..storage.run_folder import RunFolder, open_run
 from ..storage.source_copies import naming_copies
 from .common import flag
@@ -153,7 +154,7 @@ def select_run(words: Words) -> Selection:
 
 def find_run(words: Words) -> str:
     """Return the argument that names the run, before the flags of its plugin are known."""
-    return words.argument(lambda word: os.path.isfile(os.path.join(word, "manifest.json")))
+    return words.argument(is_run)
 
 
 def select_from_run(folder: RunFolder, step: str = "") -> Selection:

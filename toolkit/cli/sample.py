@@ -11,6 +11,7 @@ from .. import cli_options as shared
 from ..errors import UsageError
 from ..inference.sample_options import sample_options_class
 from ..plugins import UntrustedCode
+from ..storage.own_folders import is_run
 from ..storage.run_folder import open_run
 from .common import flag, model_flags, print_result
 from .plugin_command import PluginCommand, Words, find_run, select_from_run
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
 def _select(words: Words) -> Selection:
     path = find_run(words)
-    is_run = os.path.isfile(os.path.join(path, "manifest.json"))
-    if not is_run and not any(word.startswith("-") for word in words.rest):
+    if not is_run(path) and not any(word.startswith("-") for word in words.rest):
         return NO_SELECTION  # the command says so, after it has checked the output
     try:
         return select_from_run(open_run(path))

@@ -23,6 +23,7 @@ from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
+from ..storage.own_folders import is_run
 from .common import flag, model_flags, print_result, switch
 from .plugin_command import PluginCommand, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve
@@ -124,7 +125,7 @@ def search(
         raise UsageError(f"{folder} is a file.", hint="Name a folder with --search-dir.")
     files = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if files - {LOCK} and STUDY_FILE not in files:
-        kind = "a run, not a search" if "manifest.json" in files else "not empty, and no search"
+        kind = "a run, not a search" if is_run(folder) else "not empty, and no search"
         raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
     stored, epochs = read_study(folder), 0.0
     if selection.plugins is None:
