@@ -111,6 +111,12 @@ def test_an_idx_file_is_known_by_its_ending_or_its_first_bytes(here, name):
     assert np.array_equal(pixels, images)
 
 
+@pytest.mark.parametrize("name", ["X_train", "train_images", "test_x"])
+def test_an_array_has_one_of_the_names_of_training_data(here, name):
+    np.savez("some.npz", y_train=np.zeros(3), **{name: light_on_dark(3)})
+    assert np.array_equal(read(["some.npz"])[0], light_on_dark(3))
+
+
 @pytest.mark.parametrize("number", [1.5, 2**33])
 def test_a_number_that_the_integers_of_the_model_do_not_have_is_refused(here, number):
     np.savez("v.npz", x=[[3, number]])

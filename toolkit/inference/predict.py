@@ -60,7 +60,11 @@ from .evaluator import ModelInputs
 if TYPE_CHECKING:
     from .trained_model import Trained
 
-ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
+# Names of arrays in lower case: those that `npz:` reads, of a split that is for tests first.
+ARRAY_KEYS = (
+    *("features", "images", "x", "x_test", "test_images", "test_x"),
+    *("x_train", "train_images", "train_x"),
+)
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _IDX_NAME = re.compile(r"([-.]ubyte|\.idx\d?)(\.gz)?$")
 _MIN_CONTRAST = 0.05  # between paper and mean, below which training images have no clear paper
@@ -344,13 +348,14 @@ def _read_plain(
         return _fit_shape(path, read_idx(path), spec)
     if kind == "npz":
         arrays = read_arrays(path)
-        key = next((key for key in ARRAY_KEYS if key in arrays), None)
+        by_name = {name.lower(): array for name, array in arrays.items()}
+        key = next((key for key in ARRAY_KEYS if key in by_name), None)
         if key is None:
             raise DataError(
                 f"{path}: expected an array {' or '.join(ARRAY_KEYS)}, found "
                 f"{', '.join(sorted(arrays)) or 'none'}."
             )
-        return _fit_shape(path, arrays[key], spec)
+        return _fit_shape(path, by_name[key], spec)
     if not is_images(spec):
         raise DataError(
             f"{path}: the model was trained on examples {list(spec.shape)} {spec.dtype}, not on "
