@@ -141,6 +141,12 @@ def test_a_class_holds_for_all_samples(generator):
         generator.sample(5, label=3)
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_that_numpy_does_not_have_is_refused(generator, seed):
+    with pytest.raises(UsageError, match=f"The seed is {seed}, not from 0 to 4294967295"):
+        generator.sample(1, seed=seed)
+
+
 def test_settings_of_the_plugin_are_typed(generator):
     plain, dark = generator.sample(4), generator.sample(4, scale="0.0001")
     assert (dark["images"] < plain["images"]).any()

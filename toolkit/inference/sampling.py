@@ -149,11 +149,13 @@ class Sampler:
     ) -> SamplePlan:
         """Decide what to draw: so many samples, None for as many as fill a grid, of the class of a
         number or name, None for a mixture; `in_rows` of one class each, unless there are a count, a
-        class or columns. Raises UsageError if there is no such class, or nothing to draw.
+        class or columns. Raises UsageError if there is no such class or seed, or nothing to draw.
         """
         data = self._evaluator.run.data
         if count is not None and count < 1:
             raise UsageError(f"The number of samples is {count}, not at least 1.")
+        if not 0 <= seed < 2**32:
+            raise UsageError(f"The seed is {seed}, not from 0 to {2**32 - 1}.")
         request = SampleRequest(count or DEFAULT_COUNT, seed, options=options)
         if label is not None:
             number = class_number(str(label), data)

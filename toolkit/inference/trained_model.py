@@ -207,7 +207,7 @@ class Trained(TrainedModel):
 
         Args:
             count: the number of samples; sample i is the same for any count.
-            seed: of all random numbers.
+            seed: of all random numbers, an integer in [0, 2**32).
             label: the number or name of a class; None for a mixture.
             settings: values of the options that the plugin's hook `sample_options` declares.
 
@@ -215,7 +215,7 @@ class Trained(TrainedModel):
             Arrays [count, ...] by name, such as "images", uint8 [count, H, W, C].
 
         Raises:
-            UsageError: the plugin generates no samples, or there is no such class or setting.
+            UsageError: the plugin generates no samples, or there is no such class, seed or setting.
         """
         sampler = self.sampler()
         plan = sampler.plan(count, seed, label, self.sample_settings(settings))
