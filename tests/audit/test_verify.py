@@ -109,6 +109,11 @@ def test_a_segment_trains_to_the_same_bits_again_and_no_file_changes(
     assert sha256s(trained) == before
 
 
+def test_a_seed_without_chaos_is_refused(cli, trained):
+    result = cli("verify", trained / "run", "--seed", 5)
+    assert result.code == 2 and "--seed is that of --chaos" in result.err
+
+
 @pytest.mark.parametrize("flags", [["--replay", ":"], ["--chaos", 1]])
 def test_a_replay_is_nowhere_but_in_the_temporary_folder(cli, trained, monkeypatch, flags):
     monkeypatch.setenv("TMPDIR", "file")

@@ -45,10 +45,14 @@ def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str
     callback=_parse_replay,
 )
 @flag("--chaos", "N", "Train a copy that is killed N times, and compare.", click.IntRange(1))
-@flag("--seed", "N", "Seed of the random moments of --chaos [default 0].", default=0)
+@flag("--seed", "N", "Seed of the random moments of --chaos [default 0].", int)
 @model_flags
 def verify(
-    run_folder: str, steps: Optional[Steps], chaos: Optional[int], seed: int, as_json: bool
+    run_folder: str,
+    steps: Optional[Steps],
+    chaos: Optional[int],
+    seed: Optional[int],
+    as_json: bool,
 ) -> None:
     """Check the commit log of a run, every file that it lists, and what its seal covers: summary,
     metrics of the test, best checkpoint, hashes of data and plugins, reports.
@@ -59,6 +63,8 @@ def verify(
     from ..errors import CheckFailed, UsageError
     from ..storage.run_folder import open_run
 
+    if seed is not None and chaos is None:
+        raise UsageError("--seed is that of --chaos, which is not set.", hint="Add --chaos N.")
     folder = open_run(run_folder)
     if folder.is_locked():
         raise UsageError(f"A process is training in {folder}.", hint="Wait for it, or stop it.")
@@ -86,7 +92,7 @@ def verify(
             show("replay", text)
         if chaos is not None:
             with _temporary_folder() as path:
-                facts["chaos"], text = _chaos(folder, os.path.join(path, "chaos"), chaos, seed)
+                facts["chaos"], text = _chaos(folder, os.path.join(path, "chaos"), chaos, seed or 0)
             show("chaos", text)
     except CheckFailed as error:
         failure = error
