@@ -19,8 +19,9 @@ from typing import (
 
 from .display.console import Console
 from .display.waits import follow_steps, waiting
+from .errors import UsageError
 from .plugins import Plugin, Plugins, load
-from .storage.run_folder import RunFolder, new_path, open_run, reserve
+from .storage.run_folder import RunFolder, driver_of, new_path, open_run, reserve
 from .storage.source_copies import naming_copies
 
 if TYPE_CHECKING:
@@ -279,7 +280,8 @@ def open_trained(
             this user ran before.
 
     Raises:
-        UsageError: the folder holds no run, or names a plugin that is not trusted.
+        UsageError: the folder holds no run, or that of a driver, or names a plugin that is not
+            trusted.
         CheckpointError: there is no such checkpoint, or it is damaged.
         ToolkitError: one of the run's plugins cannot be loaded.
     """
@@ -302,6 +304,12 @@ def open_folder(
 
     config = read_run_config(folder)
     if plugins is None:
+        driver = driver_of(folder.path)
+        if driver:
+            raise UsageError(
+                f"{folder} has no model to open: the driver '{driver}' made its steps.",
+                hint="'toolkit predict' and 'toolkit export' take it if the driver has them.",
+            )
         named_by = "" if trust else os.path.join(str(folder), "config.json")
         with naming_copies(folder):
             plugins = Plugins.load(config.plugin, config.extensions, named_by)

@@ -12,9 +12,9 @@ from toolkit_adopt import order
 from toolkit_adopt.calls import Calls
 from toolkit_adopt.order import Order
 
-from toolkit import tf
+from toolkit import open_trained, tf
 from toolkit.cli import run_command
-from toolkit.errors import InterruptedRun
+from toolkit.errors import InterruptedRun, UsageError
 
 WHERE = """
 import json, os, sys
@@ -171,6 +171,8 @@ def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, capsys):
     assert "--chaos trains a copy by the core's loop" in capsys.readouterr().err
     assert run_command(["evaluate", folder]) == 2
     assert "'evaluate' needs a command of the driver" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="the driver 'adopt' made its steps"):
+        open_trained(folder)
     with open(os.path.join(folder, "journal.bin"), "r+b") as file:
         file.write(b"\xff")
     assert run_command(["verify", folder]) == 6
