@@ -10,9 +10,10 @@ from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 
+from ..cli_options import writing_output
 from ..compat import VERSION, summarize_tf_error, tf
 from ..data.named_arrays import random_arrays
-from ..errors import CheckFailed, RetryError, UsageError
+from ..errors import CheckFailed, UsageError
 from ..files import plain_folder
 from .evaluator import Evaluator
 
@@ -34,9 +35,9 @@ def export(
     The evaluator is in mode "predict", with a loaded checkpoint; the folder is new or empty.
     `read_inputs` returns examples to compare on, arrays by name, or None if there are none. It is
     called where the model is fed more than images and floats. Returns JSON values. Raises
-    UsageError if the folder is not empty, or the model refuses random inputs and no example can be
-    read; and, where nothing is written, CheckFailed if the predictions differ, RetryError if the
-    disk is full.
+    UsageError if the folder is not empty or may not be written, or the model refuses random inputs
+    and no example can be read; and, where nothing is written, CheckFailed if the predictions
+    differ, RetryError if the disk is full.
     """
     inputs = _choose_inputs(evaluator, read_inputs)
     return {
@@ -111,20 +112,15 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
 
 @contextlib.contextmanager
 def _writing(folder: str) -> Iterator[None]:
-    """Raise a RetryError if the block cannot write."""
-    try:
-        yield
-    except (OSError, tf.errors.OpError) as error:
-        # TensorFlow says `PATH/FILE; File too large`.
-        line = str(getattr(error, "message", "")).partition("\n")[0]
-        if isinstance(error, tf.errors.OpError) and "; " not in line:
-            raise
-        text = line.rpartition("; ")[2].rstrip(".")
-        reason = getattr(error, "strerror", None) or text or str(error)
-        raise RetryError(
-            f"{folder} cannot be written: {reason}.",
-            hint="Free some space, or name another folder.",
-        ) from error
+    """As `writing_output`, also where TensorFlow says `PATH/FILE; File too large`."""
+    with writing_output(folder):
+        try:
+            yield
+        except tf.errors.OpError as error:
+            line = str(error.message).partition("\n")[0]
+            if "; " not in line:
+                raise
+            raise OSError(line.rpartition("; ")[2].rstrip(".")) from error
 
 
 def _write(evaluator: Evaluator, folder: str) -> None:

@@ -255,7 +255,7 @@ class Trained(TrainedModel):
             What `toolkit export --json` prints: "signature", "inputs", "outputs", ...
 
         Raises:
-            UsageError: the folder is not empty.
+            UsageError: the folder is not empty, or may not be written.
             CheckFailed: the predictions differ; nothing is written.
         """
         from .export import export
