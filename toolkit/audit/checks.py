@@ -14,9 +14,10 @@ from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
 from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader, source_copies
-from ..storage.commit_log import MANIFEST, FormatError, fold
+from ..storage.commit_log import FormatError, fold
 from ..storage.journal import JOURNAL, find_journal_fault, has_state
 from ..storage.jsonl import parse_object, read_json
+from ..storage.own_folders import MANIFEST
 from ..storage.report_folder import find_report_faults
 from ..storage.run_folder import RunFolder, driver_of
 

@@ -18,8 +18,8 @@ from ..options import ORIGINS, Origin, read_origins
 from ..storage import folder_lock
 from ..storage.entries import read_end
 from ..storage.jsonl import parse_object, read_json
-from ..storage.own_folders import COMMITS, MANIFEST, is_run_listing
-from ..storage.run_folder import CONFIG, DRIVER, RunFolder
+from ..storage.own_folders import COMMITS, CONFIG, MANIFEST, is_run_listing
+from ..storage.run_folder import DRIVER, RunFolder
 
 METRICS = "metrics.jsonl"
 EXTENSIONS = "with"

@@ -18,6 +18,7 @@ from ..files import TEMPORARY_PREFIX, sync
 from .commit_log import Checkpoint, CommitLog, retained_steps
 from .folder import Folder
 from .jsonl import FileDigest, digest_of, find_damage
+from .own_folders import COMMITS
 from .record_log import RecordLog
 
 CHECKPOINTS = "checkpoints"
@@ -33,7 +34,7 @@ class CheckpointStore:
     """
 
     def __init__(self, folder: Folder, metrics: RecordLog):
-        self.commits = CommitLog(folder.file("commits.jsonl"), self.prefix)
+        self.commits = CommitLog(folder.file(COMMITS), self.prefix)
         self._folder = folder
         self._metrics = metrics
 

@@ -21,8 +21,8 @@ from ..errors import CheckpointError
 from ..files import atomic_write, to_json_value
 from .entries import FORMAT, apply, is_sound
 from .jsonl import FileDigest, JsonLines, parse_object
+from .own_folders import MANIFEST
 
-MANIFEST = "manifest.json"
 NO_HASH = "0" * 64  # what the first entry contains as the hash of the entry before it
 NO_METRICS = FileDigest(0, hashlib.sha256(b"").hexdigest())
 _HASH = re.compile(r'^(.*), "hash": "([0-9a-f]{64})"}$', re.DOTALL)

@@ -32,16 +32,14 @@ from ..errors import CheckpointError, RetryError, UsageError, suggest_path
 from ..files import TEMPORARY_PREFIX, make_folders, open_regular_file, write_json
 from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, CheckpointStore
-from .commit_log import MANIFEST
 from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .jsonl import read_json
-from .own_folders import COMMITS, is_run
+from .own_folders import COMMITS, CONFIG, MANIFEST, is_run
 from .record_log import RecordLog
 
 EVENTS = "events"
-CONFIG = "config.json"
-DRIVER = "driver"  # the key in it that names who makes the steps, if it is not the training loop
+DRIVER = "driver"  # the key in CONFIG of who makes the steps, if it is not the training loop
 
 
 class RunFolder(Folder):
@@ -243,7 +241,7 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
         runs = [place for place in places if is_run(place)]
         hint = f"Runs in it: {', '.join(runs[:3])}." if runs else hint
     parent = RunFolder(os.path.dirname(folder.path))
-    if os.path.isfile(parent.file(MANIFEST)):
+    if is_run(parent.path):
         hint = f"Give the run's folder, {parent}."
     raise UsageError(f"{path or repr(path)} {fault}.", hint=hint)
 

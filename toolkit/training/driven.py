@@ -26,7 +26,8 @@ from ..storage import journal as journals
 from ..storage.checkpoint_reader import fingerprint, read_tensors
 from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.journal import Journal
-from ..storage.run_folder import CONFIG, DRIVER, RunFolder, new_path, open_run, reserve
+from ..storage.own_folders import CONFIG
+from ..storage.run_folder import DRIVER, RunFolder, new_path, open_run, reserve
 from ..storage.variables import is_weight, variable_specs
 from . import provenance
 from .initial_weights import InitialWeights, open_initial_weights, read_parents
