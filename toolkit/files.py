@@ -33,8 +33,7 @@ def open_regular_file(path: str) -> IO[bytes]:
     """Open a file to read its bytes, but no pipe or device, which may have no end: that raises an
     OSError, like a file that cannot be opened.
     """
-    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # not on every system
-    descriptor = os.open(path, os.O_RDONLY | flags)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
@@ -80,9 +79,8 @@ def open_without_links(path: str, flags: int) -> int:
     """Open a file as `os.open` does, but not through a symbolic link, which raises an OSError, too;
     return its descriptor.
     """
-    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # not on every system
     try:
-        return os.open(path, flags, 0o666)
+        return os.open(path, flags | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             error.strerror = f"{os.path.basename(path)} is a symbolic link"

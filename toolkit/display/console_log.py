@@ -20,7 +20,7 @@ CONSOLE_LOG = "console.log"
 MAX_BYTES = 64 << 20  # what a plugin prints in each step must not fill the disk
 _MAX_LINE = 10_000  # characters
 _MAX_WAITING = 10_000  # records of a process that opens no file
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
 
 
 class ConsoleLog(logging.Handler):

@@ -169,5 +169,4 @@ def _read() -> List[Dict[str, Any]]:
 
 def _is_private(status: os.stat_result) -> bool:
     """Whether nobody but this user can write a file."""
-    is_own = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    return is_own and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -214,7 +214,7 @@ def _sign(path: str) -> Optional[Tuple[int, int, int]]:
     The file is opened: a network file system then asks the server for its state.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
     try:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import time
-from types import ModuleType
-from typing import Iterator, List, Optional
+from typing import Iterator
 
 from ..files import open_without_links
-
-fcntl: Optional[ModuleType]
-try:
-    import fcntl
-except ImportError:  # this system has no such locks
-    fcntl = None
 
 LOCK = ".lock"
 _PATIENCE_SECS = 0.3  # `is_locked` of another process locks the folder for less than that
@@ -40,7 +34,7 @@ class FolderLock:
         process has locked it, OSError if it cannot be opened.
         """
         try:
-            self._folder = os.open(self._path, os.O_RDONLY) if fcntl else -1
+            self._folder = os.open(self._path, os.O_RDONLY)
             self._is_folder_locked = _wait_for_lock(self._folder)
             path = os.path.join(self._path, LOCK)
             self._file = open_without_links(path, os.O_RDWR | os.O_CREAT)
@@ -63,9 +57,7 @@ class FolderLock:
             pairs.append((self._file, os.path.join(self._path, LOCK)))
         try:
             return all(
-                os.path.samestat(os.fstat(descriptor), os.stat(path))
-                for descriptor, path in pairs
-                if descriptor >= 0
+                os.path.samestat(os.fstat(descriptor), os.stat(path)) for descriptor, path in pairs
             )
         except OSError:
             return False
@@ -73,8 +65,7 @@ class FolderLock:
 
 def is_locked(path: str) -> bool:
     """Whether a process has locked a folder."""
-    paths: List[str] = [path, os.path.join(path, LOCK)] if fcntl else []
-    for each in paths:
+    for each in (path, os.path.join(path, LOCK)):
         try:
             descriptor = os.open(each, os.O_RDONLY | os.O_NONBLOCK)  # in its place may be a pipe
         except OSError:  # there is no such file, or it may not be read
@@ -98,7 +89,7 @@ def lock_file(path: str) -> Iterator[int]:
     try:
         has_lock = _wait_for_lock(descriptor)
         yield descriptor
-        if has_lock and fcntl:
+        if has_lock:
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # also for what has got the descriptor
     finally:
         os.close(descriptor)
@@ -118,8 +109,6 @@ def _wait_for_lock(descriptor: int) -> bool:
 
 def _lock(descriptor: int, is_shared: bool = False) -> bool:
     """Lock an open file; False if its file system has no locks."""
-    if fcntl is None or descriptor < 0:
-        return False
     mode = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
