@@ -21,7 +21,6 @@ import tempfile
 from typing import (
     Any,
     Callable,
-    ContextManager,
     Dict,
     Iterator,
     List,
@@ -134,17 +133,6 @@ def print_json(value: Any, indent: Optional[int] = 2) -> None:
     text = json.dumps(to_json_value(value), indent=indent)
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")  # DEL is no control character of JSON
     sys.stdout.flush()
-
-
-def optional_output() -> ContextManager[None]:
-    """Within the block, what cannot be written to stdout is dropped with a warning.
-
-    For a command whose result is in files, so that its exit code says whether these are complete.
-    Elsewhere the command ends with the exit code 1 if stdout is closed or full.
-    """
-    optional: Callable[[], ContextManager[None]]
-    optional = getattr(sys.stdout, "optional", contextlib.nullcontext)
-    return optional()
 
 
 def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) -> str:

@@ -11,6 +11,10 @@ from typing import Any, Callable, List, Optional
 from . import streams
 
 MAX_FLAGS = 16  # of a command, that an error lists
+# Commands whose result is in files, or is the exit code; other commands print theirs.
+_WORK = frozenset(
+    ["run", "resume", "launch", "search", "report", "export", "sample", "verify", "plugins check"]
+)
 
 
 def main(argv: Optional[List[str]] = None) -> None:
@@ -44,9 +48,9 @@ def run_command(argv: List[str]) -> int:
     try:
         with streams.guarded() as stdout, Console().shown():
             code = _exit_code(call_app)
-            # An error of stdout was reported.
-            failure = 0 if stdout.error is not None else _exit_code(stdout.flush)
-            return code or failure
+            stdout.flush()
+            is_work = "--json" not in argv and {*argv[:1], " ".join(argv[:2])} & _WORK
+            return code or int(stdout.error is not None and not is_work)
     finally:  # what `-v` set
         os.environ["TOOLKIT_VERBOSE"] = is_verbose
 
@@ -64,8 +68,7 @@ def _exit_code(call: Callable[[], Any]) -> int:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     except ToolkitError as error:
-        if not getattr(error, "is_broken_pipe", False):
-            _print_error(str(error), error)
+        _print_error(str(error), error)
         return error.exit_code
     except click.exceptions.Exit as error:
         return error.exit_code

@@ -36,7 +36,6 @@ from ..plugins import (
     list_drivers,
     load_command,
 )
-from .streams import OutputError
 
 # name -> (module, one line for --help)
 COMMANDS = {
@@ -107,8 +106,6 @@ class LazyGroup(HelpGroup):
             return super().invoke(ctx)
         except (ToolkitError, click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except BrokenPipeError as error:  # click would exit with 1
-            raise OutputError(error) from error
         except KeyboardInterrupt:  # click would print an empty line
             raise InterruptedRun("Interrupted.") from None
         except Exception as error:

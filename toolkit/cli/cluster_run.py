@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 
 import click
 
-from ..cli_options import Command, FloatRange, optional_output
+from ..cli_options import Command, FloatRange
 from ..cluster.definition import read_cluster
 from ..cluster.tasks import Cluster, ClusterSettings
 from ..errors import ToolkitError, UsageError
@@ -153,7 +153,7 @@ def follow_chief(job: Job, cluster: Cluster) -> int:
     _check_devices(job.options)
     console = Console(every_secs=job.options.console_secs)
     try:
-        with optional_output(), _open_channel(cluster, console) as channel:
+        with _open_channel(cluster, console) as channel:
             if cluster.task.job == "ps":
                 serve_variables(job.options, cluster, channel)
             follower = ServerFollower if cluster.has_ps else Follower

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import Any, Callable, Dict, Iterable, Tuple, Union
 
@@ -60,17 +59,14 @@ def print_result(
     facts: Any,
     lines: Iterable[Union[str, Tuple[str, str]]],
     width: int = 0,
-    is_optional: bool = False,
 ) -> None:
     """Print what a command found: the facts as JSON, or the lines, texts or titles (of a width)
-    with a text, each in a line. With `is_optional`, lines that stdout cannot take are dropped: the
-    result is in files.
+    with a text, each in a line.
     """
     if as_json:
-        return shared.print_json(facts)
-    with shared.optional_output() if is_optional else contextlib.nullcontext():
+        shared.print_json(facts)
+    else:
         print_lines(lines, width)
-    return None
 
 
 def print_lines(lines: Iterable[Union[str, Tuple[str, str]]], width: int = 0) -> None:

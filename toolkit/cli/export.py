@@ -48,4 +48,4 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
     ]
     hooks = result["input_hooks"]
     lines += describe_input_hooks(hooks).splitlines() if hooks else []
-    print_result(as_json, result, lines, is_optional=True)
+    print_result(as_json, result, lines)

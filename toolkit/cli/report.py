@@ -48,7 +48,7 @@ def report(run_folders: Sequence[str], output: Optional[str], as_json: bool) -> 
         file.write(page)
     shown = [{"name": r.name, "status": r.status, "step": r.step} for r in records]
     facts, text = {"page": name, "bytes": len(page), "runs": shown}, f"{name} ({len(page):,} bytes)"
-    print_result(as_json, facts, [("page", text)], width=8, is_optional=True)
+    print_result(as_json, facts, [("page", text)], width=8)
 
 
 def render_runs(runs: Sequence[Found]) -> Tuple[List[RunRecord], bytes, int]:

@@ -251,16 +251,14 @@ def _train(order: Order, job: Job, is_branch: bool = False, is_trained: bool = F
 
     console = Console(every_secs=job.options.console_secs)
     peers = cluster_run.open_peers(order.cluster, job.options, console, is_trained)
-    # Plugins may print.
-    with console.shown(), Trainer(job, console, peers) as trainer, shared.optional_output():
+    with console.shown(), Trainer(job, console, peers) as trainer:
         trainer.check_resume(is_branch)
         summary = None if trainer.is_finished() else trainer.train_and_test()
     if summary is None:
         return _print_nothing_left(order, job.folder)
     if order.as_json:
         shared.print_json(summary)
-        return 0
-    with shared.optional_output():
+    else:
         sys.stdout.writelines(f"{line}\n" for line in trainer.lines)
     return 0
 

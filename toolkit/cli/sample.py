@@ -108,7 +108,7 @@ def sample(
             "sha256": model.sha256,
         }
     text = "{}  {count} {} of step {step}, seed {seed}".format(out, noun, **summary)
-    print_result(as_json, {"run": run_folder, "out": out, **summary}, [text], is_optional=True)
+    print_result(as_json, {"run": run_folder, "out": out, **summary}, [text])
 
 
 def file_name(plan: SamplePlan, count: Optional[int], step: int) -> str:

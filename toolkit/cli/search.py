@@ -335,13 +335,12 @@ def _train(
         page = outcome.write_outcome(table, folder)
     except OSError as error:
         shared.warn(f"The table cannot be written to {folder}: {error.strerror}.")
-    with shared.optional_output():
-        if as_json:
-            shared.print_json(dict(table, folder=folder))
-        else:
-            for line in outcome.format_outcome(study.definition, table):
-                sys.stdout.write(line + "\n")
-            sys.stdout.write(f"page     {page}\n" if page else "")
+    if as_json:
+        shared.print_json(dict(table, folder=folder))
+    else:
+        for line in outcome.format_outcome(study.definition, table):
+            sys.stdout.write(line + "\n")
+        sys.stdout.write(f"page     {page}\n" if page else "")
     if table["best"] is None:
         raise ToolkitError(
             "No configuration finished.",

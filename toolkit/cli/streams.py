@@ -1,7 +1,7 @@
 """stdout and stderr of a command: without control characters, and without a traceback if full.
 
-A command that prints a result ends with exit code 1 if stdout cannot be written, except within
-`optional()`. What stderr cannot take is dropped.
+What they cannot take is dropped; of stdout with one warning, unless its reader has gone, as in
+`| head`.
 """
 
 from __future__ import annotations
@@ -12,39 +12,18 @@ import sys
 from typing import Any, Callable, Iterable, Iterator, Optional, TextIO, Union
 
 from ..display.escapes import escape_controls
-from ..errors import ToolkitError
-
-
-class OutputError(ToolkitError):
-    """stdout cannot be written. If its reader has gone, as in `| head`, nothing is said."""
-
-    exit_code = 1
-
-    def __init__(self, error: Exception):
-        reason = getattr(error, "strerror", None) or str(error)
-        super().__init__(
-            f"stdout cannot be written: {reason}.",
-            hint="Free some space, or send it elsewhere.",
-        )
-        self.is_broken_pipe = isinstance(error, BrokenPipeError)
 
 
 class GuardedStream:
     """A text stream that writes control characters visibly, as `escape` does; the one behind it is
-    None if it is closed. If it `is_optional`, what cannot be written is dropped, in place of an
-    `OutputError`. `error` is the first failure, or None.
+    None if it is closed. `error` is the first failure, after which all is dropped; or None.
     """
 
     errors, closed = "backslashreplace", False
 
-    def __init__(
-        self,
-        stream: Optional[TextIO],
-        is_optional: bool = False,
-        escape: Callable[[str], str] = escape_controls,
-    ):
+    def __init__(self, stream: Optional[TextIO], escape: Callable[[str], str] = escape_controls):
         self.error: Optional[Exception] = None
-        self._stream, self._is_optional, self._escape = stream, is_optional, escape
+        self._stream, self._escape = stream, escape
         self.encoding = getattr(stream, "encoding", None) or "utf-8"
 
     def write(self, text: Union[str, bytes]) -> int:
@@ -64,25 +43,10 @@ class GuardedStream:
         if self._stream is not None:  # a closed stream has nothing to flush
             self._attempt(lambda stream: stream.flush())
 
-    @contextlib.contextmanager
-    def optional(self) -> Iterator[None]:
-        """Within the block, what cannot be written is dropped with one warning."""
-        before, self._is_optional = self._is_optional, True
-        has_failed = self.error is not None
-        try:
-            yield
-            self.flush()
-        finally:
-            self._is_optional = before
-        if self.error is not None and not has_failed:
-            failure = OutputError(self.error)
-            if not failure.is_broken_pipe:
-                sys.stderr.write(f"warning: {failure.message}\n")
-
     @property
     def unescaped(self) -> GuardedStream:
         """The same stream for a writer that sends control codes of its own."""
-        return GuardedStream(self._stream, self._is_optional, lambda text: text)
+        return GuardedStream(self._stream, lambda text: text)
 
     def isatty(self) -> bool:
         return self._stream is not None and self._stream.isatty()
@@ -98,21 +62,23 @@ class GuardedStream:
         return getattr(self._stream, name)
 
     def _attempt(self, action: Callable[[TextIO], Any]) -> None:
-        """Call `action` with the stream; after a failure, report that one again."""
-        if self.error is None:
-            try:
-                if self._stream is None:
-                    raise OSError("it is closed")
-                action(self._stream)
-            except (OSError, ValueError) as error:  # ValueError: closed by the program
-                self.error = error
-                # The system discards what is in the buffer: the flush at exit cannot fail.
-                with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor
-                    descriptor, null = self.fileno(), os.open(os.devnull, os.O_WRONLY)
-                    os.dup2(null, descriptor)
-                    os.close(null)
-        if self.error is not None and not self._is_optional:
-            raise OutputError(self.error) from self.error
+        """Call `action` with the stream, unless one has failed before."""
+        if self.error is not None:
+            return
+        try:
+            if self._stream is None:
+                raise OSError("it is closed")
+            action(self._stream)
+        except (OSError, ValueError) as error:  # ValueError: closed by the program
+            self.error = error
+            # The system discards what is in the buffer: the flush at exit cannot fail.
+            with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor
+                descriptor, null = self.fileno(), os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, descriptor)
+                os.close(null)
+            if not isinstance(error, BrokenPipeError):  # that of stderr is dropped, too
+                reason = getattr(error, "strerror", None) or error
+                sys.stderr.write(f"warning: stdout cannot be written: {reason}.\n")
 
 
 @contextlib.contextmanager
@@ -125,7 +91,7 @@ def guarded() -> Iterator[GuardedStream]:
         yield stdout
         return
     results: Any = GuardedStream(stdout)
-    log: Any = GuardedStream(stderr, is_optional=True)
+    log: Any = GuardedStream(stderr)
     sys.stdout, sys.stderr = results, log
     try:
         yield results

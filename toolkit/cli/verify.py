@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import click
 
-from ..cli_options import optional_output, print_json, writing_output
+from ..cli_options import print_json, writing_output
 from ..display.waits import waiting
 from .common import flag, model_flags, print_lines, say
 
@@ -74,8 +74,7 @@ def verify(
 
     def show(name: str, text: str) -> None:
         if not as_json:
-            with optional_output():  # the exit code is the result
-                print_lines([(name, text)], width=12)
+            print_lines([(name, text)], width=12)
 
     for check in checks:
         faults = [fault.message for fault in check.faults]

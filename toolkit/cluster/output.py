@@ -6,7 +6,6 @@ import os
 import sys
 from typing import Any, List, Sequence
 
-from ..cli_options import optional_output
 from ..display.console import Console
 from ..display.escapes import escape_controls
 
@@ -63,6 +62,5 @@ class MergedLog:
 
     def write_result(self, text: str) -> None:
         """Write to stdout, without a prefix."""
-        with optional_output():  # the result of the run is in its folder
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        sys.stdout.write(text)
+        sys.stdout.flush()

@@ -298,8 +298,7 @@ def _train(run: Any, ctx: click.Context, as_json: bool, *options: Any) -> int:
     from .drive import train
 
     argv: List[str] = ["toolkit", *(ctx.find_root().obj or [])]
-    with cli_options.optional_output():
-        summary = train(run, argv, *options)
+    summary = train(run, argv, *options)
     if as_json:
         cli_options.print_json(summary)
     return 0

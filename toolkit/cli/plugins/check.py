@@ -9,7 +9,6 @@ from typing import Any, Sequence
 
 import click
 
-from ...cli_options import optional_output
 from ...errors import CheckFailed, UsageError
 from ..common import flag, model_flags, print_result, switch
 from ..plugin_command import PluginCommand, Words
@@ -63,9 +62,8 @@ def check(
     def report(result: contracts.Result) -> None:
         line = f"{result.status:8} {result.name}: {result.message or result.title}\n"
         if not as_json:
-            with optional_output():  # the exit code is the result
-                sys.stdout.write(line)
-                sys.stdout.flush()
+            sys.stdout.write(line)
+            sys.stdout.flush()
         elif sys.stderr.isatty():
             sys.stderr.write(line)
 
@@ -84,7 +82,7 @@ def check(
     rows = [dict(result._asdict()) for result in results]
     facts = {"name": name, "data": data, "counts": counts, "contracts": rows}
     line = f"{len(results)} contracts in {seconds:.0f} s, on {data}: {text}"
-    print_result(as_json, facts, [line], is_optional=True)
+    print_result(as_json, facts, [line])
     broken = [result.name for result in results if result.status == "failed"]
     if broken:
         raise CheckFailed(
