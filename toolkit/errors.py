@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from typing import Iterable, List
+from typing import Collection, Iterable, List
 
 
 class ToolkitError(Exception):
@@ -119,6 +119,13 @@ def suggest(name: str, valid_names: Iterable[str]) -> str:
     if matches:
         return f"Did you mean '{matches[0]}'?"
     return f"Known: {', '.join(names)}." if names else "None is known."
+
+
+def join_names(names: Collection[str], limit: int = 5) -> str:
+    """The first names, separated by commas, and how many there are besides; of a set sorted."""
+    first = (sorted(names) if isinstance(names, set) else list(names))[:limit]
+    more = len(names) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")
 
 
 def suggest_path(path: str) -> str:

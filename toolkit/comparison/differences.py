@@ -5,12 +5,12 @@ from __future__ import annotations
 import collections
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
+from ..errors import join_names
 from ..options import NOT_SET, ORIGINS, CoreOptions, format_value, result_options
 from .record import EXTENSIONS, RunRecord
 
 DATA, SEED = "data", "seed"
 ALL_FILES = "all files"  # the name of one hash in place of those of many files
-_MAX_NAMES = 4  # of files in a sentence
 _VERSIONS = ("toolkit", "tensorflow", "numpy", "python")
 _FRAMEWORK = "tensorflow"  # runs of several versions of it are no group of seeds
 # Options that other columns of a listing show.
@@ -218,12 +218,6 @@ def differing_names(tables: Sequence[Mapping[str, Any]]) -> List[str]:
     """The names whose values differ between tables, or that some of them lack."""
     names = sorted({name for table in tables for name in table})
     return [name for name in names if _differ([table.get(name) for table in tables])]
-
-
-def join_names(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
-    """A few names, and how many more there are."""
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def _differ(values: Sequence[Any]) -> bool:

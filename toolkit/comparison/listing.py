@@ -9,9 +9,9 @@ import os
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import UsageError, suggest
+from ..errors import UsageError, join_names, suggest
 from ..options import format_value
-from .differences import find_special_options, join_names, own_options
+from .differences import find_special_options, own_options
 from .metrics import Metric, main_metric
 from .record import EXTENSIONS, Found, RunRecord, read_runs
 

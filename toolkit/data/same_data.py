@@ -13,13 +13,12 @@ from typing import Any, Dict, Mapping, Sequence
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, join_names
 from ..files import atomic_write
 from .column import VOID, Component, describe_shape
 from .examples import Dataset, with_classes
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key
-from .tables.columns import join_names
 
 LIST_FILE = "data.sha256"  # in the folder of a run
 ALL_FILES = "all files"  # the name of the one hash

@@ -20,7 +20,7 @@ from typing import (
 
 import numpy as np
 
-from ..errors import ToolkitError, UsageError
+from ..errors import ToolkitError, UsageError, join_names
 from ..graph.randomness import seed_of
 from ..options import SampleOptions
 from ..plugins import Plugins
@@ -243,10 +243,9 @@ def class_number(text: str, data: Any) -> int:
     if not data.num_classes:
         raise UsageError(*NO_CLASSES)
     hint = f"Classes: 0 to {data.num_classes - 1}"
-    names = [str(name) for name in data.class_names[:MAX_LISTED_CLASSES]]
+    names = list(map(str, data.class_names))
     if names != [str(k) for k in range(len(names))]:
-        more = ", ..." if len(data.class_names) > MAX_LISTED_CLASSES else ""
-        hint += f", or by name: {', '.join(names)}{more}"
+        hint += f", or by name: {join_names(names, MAX_LISTED_CLASSES)}"
     raise UsageError(f"There is no class '{text}'.", hint=f"{hint}.")
 
 

@@ -15,7 +15,7 @@ import re
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from ..compat import tf
-from ..errors import UsageError, suggest
+from ..errors import UsageError, join_names, suggest
 from .checkpoint_reader import open_reader
 
 STEP = tf.GraphKeys.GLOBAL_STEP
@@ -84,12 +84,6 @@ def find_misfit(in_checkpoint: Specs, in_graph: Specs, partial: bool = False) ->
     }
     parts = [f"{kind} {join_names(names)}" for kind, names in kinds.items() if names]
     return f"The model differs from its checkpoint: {'; '.join(parts)}." if parts else ""
-
-
-def join_names(names: List[str], limit: int = 5) -> str:
-    """The first names, separated by commas, and how many there are besides."""
-    text = ", ".join(names[:limit])
-    return text + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def find_renamed_scope(source: Specs, graph: Specs) -> str:

@@ -17,22 +17,13 @@ from typing import Callable, Dict, List, NamedTuple
 import numpy as np
 
 from ..compat import OBJECT_GRAPH, object_graph_names, tf
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, UsageError, join_names
 from ..files import open_regular_file
 from .checkpoint_reader import has_files, hash_tensors, open_reader, read_tensors
 from .entries import WEIGHTS, Parent
 from .own_folders import is_run
 from .run_folder import open_run
-from .variables import (
-    STEP,
-    Specs,
-    VariableSpec,
-    find_renamed_scope,
-    is_counter,
-    is_weight,
-    join_names,
-    pair,
-)
+from .variables import STEP, Specs, VariableSpec, find_renamed_scope, is_counter, is_weight, pair
 
 FORMS = (
     "Name the folder of a run, RUN@STEP, the prefix of a checkpoint's files, or the folder of a "

@@ -13,7 +13,7 @@ from ..compat import tf
 from ..data.examples import LENGTH
 from ..data.same_data import LIST_FILE, is_long, write_list
 from ..display.console import Console
-from ..errors import DivergedError, ToolkitError
+from ..errors import DivergedError, ToolkitError, join_names
 from ..graph.model_size import count_parameters, list_model_variables
 from ..graph.run import Run, step_builder_of
 from ..graph.session_config import effective_threads
@@ -21,7 +21,6 @@ from ..options import DATA, NOT_SET, Origin
 from ..run_data import RunData
 from ..storage.session_changes import THREADS
 from ..storage.source_copies import write_copies
-from ..storage.variables import join_names
 from . import provenance
 from .best_metric import BestMetric
 from .hooks.runner import RunHook

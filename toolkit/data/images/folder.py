@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
-from ..tables.columns import join_names
 from .image_file import file_endings
 from .image_files import ImageFiles, find_damaged, name_files
 

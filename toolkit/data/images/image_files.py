@@ -16,13 +16,12 @@ from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ..column import VOID, Column
 from ..decoded import Decoded, hash_texts
 from ..files.file_index import FileIndex
 from ..files.parallel import map_parallel
 from ..reading_options import ImageOptions, Settings
-from ..tables.columns import join_names
 from .image_file import (
     ImageForm,
     ImageHeader,

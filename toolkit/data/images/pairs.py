@@ -22,12 +22,11 @@ from typing import Dict, List, NamedTuple, NoReturn, Optional, Pattern, Sequence
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ..examples import Dataset, Split, describe
 from ..held_out import Shares, hold_out
 from ..reading_options import Settings
 from ..spec import component_names
-from ..tables.columns import join_names
 from .folder import (
     SPLIT_FOLDERS,
     check_rest,

@@ -15,11 +15,10 @@ import zlib
 from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...compat import tf
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ...files import open_regular_file, plain_path
 from ..files.cache import open_entry, translate_read_errors
 from ..images.folder import SPLIT_FOLDERS, raise_error
-from ..tables.columns import join_names
 
 GROUP = "records"  # the folder of the cache
 HINT = "Write records with tf.io.TFRecordWriter, plain or compressed."
@@ -43,7 +42,7 @@ def find_shards(place: str) -> Tuple[Dict[str, List[str]], List[str]]:
         paths = [path for path in found if _RECORDS.search(os.path.basename(path))] or found
         others = [os.path.basename(path) for path in found if path not in set(paths)]
         if others:
-            notes.append(f"Files without records are not read: {join_names(others)}.")
+            notes.append(f"Files without records are not read: {join_names(others, 10)}.")
     elif os.path.exists(place):
         paths = [place]
     else:

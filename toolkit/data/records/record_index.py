@@ -22,11 +22,10 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from ...compat import tf
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ..column import MAX_CLASSES, Sequences
 from ..files.cache import open_entry
 from ..images.image_file import read_header
-from ..tables.columns import join_names
 from .record_files import GROUP, Shard, iterate_records, read_span
 
 BYTES, FLOATS, INTEGERS = "bytes", "floats", "integers"  # kinds of values in a record

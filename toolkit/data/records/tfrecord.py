@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import DataError, UsageError
+from ...errors import DataError, UsageError, join_names
 from ..column import MAX_CLASSES, Column, Sequences, first_not_finite
 from ..decoded import Decoded, hash_texts
 from ..examples import Dataset, Split, describe
@@ -26,7 +26,6 @@ from ..images.image_file import ImageHeader, read_header, read_image
 from ..images.image_files import check_shape, choose_form
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
 from ..spec import sequences_of
-from ..tables.columns import join_names
 from ..tables.roles import NONE, refuse_conflicts
 from .record_files import HINT, find_shards, iterate_records, open_shard
 from .record_index import BYTES, FLOATS, IMAGE, INTEGERS, NAME, SPAN, KeyPlan, Record, RecordIndex

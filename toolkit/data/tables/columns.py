@@ -171,8 +171,3 @@ def _has_comma(text: str) -> bool:
 def shorten(text: str, length: int = 40) -> str:
     """A text, cut off where it is long."""
     return text if len(text) <= length else text[: length - 3] + "..."
-
-
-def join_names(names: Sequence[str], most: int = 10) -> str:
-    """Names in a sentence, without those behind the first ones."""
-    return ", ".join([*names[:most], *["..."] * (len(names) > most)])

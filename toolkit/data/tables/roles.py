@@ -6,10 +6,10 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import DataError, UsageError, suggest
+from ...errors import DataError, UsageError, join_names, suggest
 from ..reading_options import ColumnOptions
 from ..spec import TableSchema
-from .columns import TableColumn, join_names, shorten
+from .columns import TableColumn, shorten
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 NONE = "none"  # as the name of a column: there is no such column
@@ -87,7 +87,7 @@ def follow_schema(
         )
     split = _find_split(columns, options)
     unused = [name for name in columns if name not in {*labels, *schema.features, split}]
-    notes = [f"Columns that the model does not use: {join_names(unused)}."] if unused else []
+    notes = [f"Columns that the model does not use: {join_names(unused, 10)}."] if unused else []
     return labels, split, schema.features, notes
 
 

@@ -21,13 +21,13 @@ from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Tu
 
 import numpy as np
 
-from ...errors import DataError, ToolkitError, UsageError
+from ...errors import DataError, ToolkitError, UsageError, join_names
 from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
 from ..spec import NUMBERS, TableSchema, sequences_of
-from .columns import join_names, shorten
+from .columns import shorten
 from .features import (
     TableImages,
     build_features,
@@ -166,7 +166,7 @@ def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
     if not class_names:
         return f"The labels are '{names[0]}', values."
     count, noun = len(class_names), "class" if len(class_names) == 1 else "classes"
-    listing = join_names(list(map(shorten, class_names)))
+    listing = join_names(list(map(shorten, class_names)), 10)
     return f"The labels are '{names[0]}', {count:,} {noun} ({listing})."
 
 

@@ -14,7 +14,7 @@ import re
 import zlib
 from typing import IO, Any, Dict, Iterator, List, Sequence
 
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ..images.image_file import file_endings
 from .columns import TableColumn
 
@@ -153,7 +153,7 @@ def _check_header(path: str, names: Sequence[str]) -> None:
     if _look_like_values(names):
         raise DataError(
             f"{path}: expected the names of the columns in the first line, found values "
-            f"({', '.join(name[:40] for name in names[:5])}{', ...' if len(names) > 5 else ''}).",
+            f"({join_names([name[:40] for name in names])}).",
             hint="Write a first line with a name for each column.",
         )
     positions: Dict[str, int] = {}

@@ -8,12 +8,13 @@ from typing import Any, Dict, Mapping, Optional
 import numpy as np
 
 from ...api import load_plugins
+from ...errors import join_names
 from ...plugins import Plugin, Plugins, hook_names
 from ...storage.checkpoint_reader import first_difference
 from ..runs import tensors
 from ..steps import Intruder
 from ..subject import Subject
-from .registry import Skip, contract, join_names, require, require_same
+from .registry import Skip, contract, require, require_same
 
 # Hooks of an extension that change no training.
 HARMLESS_HOOKS = {

@@ -10,14 +10,14 @@ import numpy as np
 
 from ...autopsy.op_traceback import plugin_lines
 from ...compat import HAS_XLA, tf
-from ...errors import ToolkitError
+from ...errors import ToolkitError, join_names
 from ...graph.build import build_inference
 from ...graph.run import Run
 from ...training.hooks.plugin_hooks import build_plugin_hooks
 from ...training.random_ops import find_random_ops
 from ..steps import build_for_xla
 from ..subject import STEP_OPTIONS, Subject
-from .registry import Skip, contract, join_names, require
+from .registry import Skip, contract, require
 
 # TensorFlow numbers these within a process: functions of the graph, functions of tf.py_func, and
 # custom gradients.

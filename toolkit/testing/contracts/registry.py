@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, List, Mapping, NamedTuple, Optional,
 import numpy as np
 
 from ...display.waits import waiting
-from ...errors import InterruptedRun, RetryError, ToolkitError
+from ...errors import InterruptedRun, RetryError, ToolkitError, join_names
 from ...plugins import describe_failure
 from ..subject import Subject, Unavailable
 
@@ -90,13 +90,6 @@ def require_same(
     """Raise AssertionError unless the variables of two graphs have the same bits."""
     names = find_differences(first, second)
     require(not names, f"The variables {join_names(names)} differ {event}.", remedy)
-
-
-def join_names(names: Iterable[str], limit: int = 5) -> str:
-    """Some of the names, sorted."""
-    texts = sorted(names)
-    more = [f"{len(texts) - limit} more"] * (len(texts) > limit)
-    return ", ".join(texts[:limit] + more)
 
 
 def check_contract(contract: Contract, subject: Subject) -> Result:

@@ -7,11 +7,12 @@ from typing import Any, Dict, List, Set, Tuple
 import numpy as np
 
 from ...compat import tf
+from ...errors import join_names
 from ...graph.run import Run, step_builder_of
 from ...inference.scorer_set import read_directions
 from ..steps import GLOBAL_STEP, Poison
 from ..subject import NUM_STEPS, Steps, Subject
-from .registry import Skip, contract, find_differences, join_names, require, require_same
+from .registry import Skip, contract, find_differences, require, require_same
 
 NO_GUARD_REMEDY = (
     "Let 'optimize' minimize the losses that it gets, through run.minimize, run.apply or "

@@ -9,13 +9,14 @@ import numpy as np
 
 from ...compat import tf
 from ...data.examples import Split
+from ...errors import join_names
 from ...graph.ops import upstream
 from ...inference.evaluator import Evaluator
 from ...inference.example_values import compute_intervals
 from ...inference.export import export
 from ...inference.scorer_set import read_directions
 from ..subject import NUM_EXAMPLES, Subject
-from .registry import Skip, contract, find_differences, join_names, require
+from .registry import Skip, contract, find_differences, require
 
 TOLERANCE = 1e-3  # of values from batches of other sizes, as a share of the largest
 SMALL_BATCH = 3  # examples; no divisor of NUM_EXAMPLES
