@@ -199,7 +199,7 @@ def test_the_learning_rate_of_a_step_follows_from_its_ticket(workers):
     for worker in team:
         rates = [
             worker.session.run(
-                worker.graph.logged["learning_rate"],
+                worker.graph.step.logged["learning_rate"],
                 {worker.graph.run._builder.strategy.tickets.number: number},
             )
             for number in (0, 5 * EPOCH)

@@ -63,7 +63,7 @@ def test_two_steps_move_every_kernel_of_both_networks(digits_in_memory, values):
     with TrainingSteps(plugins, options, digits_in_memory) as steps:
         before = steps.values()
         for _ in range(2):  # the first leaves kernels where they are that feed a layer of zeros
-            losses = steps.step_and_read(steps.graph.losses)
+            losses = steps.step_and_read(steps.graph.step.losses)
         after = steps.values()
         trained = [v.op.name for v in steps.graph.tf_graph.get_collection("trainable_variables")]
     assert all(np.isfinite(value).all() for value in after.values())

@@ -75,7 +75,8 @@ def history(model, calls=(1,), in_loop=False, **options) -> List[Steps]:
     with tf.Graph().as_default() as graph:
         training = build_training(plugins, run, Stream(FEATURES, LABELS), graph, in_loop)
         variables = {v.op.name: v for v in tf.global_variables()}
-        fetches = [training.step.outputs["logits"], training.losses["loss"], training.logged]
+        step = training.step
+        fetches = [step.outputs["logits"], step.losses["loss"], step.logged]
         random_ops = find_random_ops(training.train_op)
         with session() as tf_session:
             before = tf_session.run(variables)

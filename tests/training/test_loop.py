@@ -115,7 +115,8 @@ def test_the_speed_is_recorded_in_a_file_of_its_own(written):
 def test_the_time_left_is_by_the_mean_speed_of_the_session(monkeypatch):
     times, shown, ignore = iter([0.0, 1.0, 9.0]), [], mock.Mock()  # an evaluation took 8 seconds
     monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    graph = mock.Mock(sums=mock.Mock(names=[]), losses={}, logged={})
+    step = mock.Mock(losses={}, logged={})
+    graph = mock.Mock(sums=mock.Mock(names=[]), step=step)
     graph.run.replica.weights = [1.0]
     console = mock.Mock(show_metrics=shown.append)
     hook = metrics.Metrics(graph, CoreOptions(batch_size=1), Every(5), ignore, console)

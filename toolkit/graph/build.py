@@ -73,16 +73,6 @@ class TrainingGraph(NamedTuple):
         assert self.step.batch is not None  # only a step inside a compiled loop has none
         return self.step.batch
 
-    @property
-    def losses(self) -> Dict[str, Any]:
-        """Name -> float32 scalar of the step."""
-        return self.step.losses
-
-    @property
-    def logged(self) -> Dict[str, Any]:
-        """Name -> scalar of the step that `run.log` got."""
-        return self.step.logged
-
 
 class InferenceGraph(NamedTuple):
     """The graph of evaluation or prediction, fed through placeholders."""

@@ -214,7 +214,7 @@ class Subject:
             probe = Probe()
             with self.open_steps(more=[probe]) as steps:
                 initial = steps.values()
-                losses = steps.step_and_read(steps.graph.losses)
+                losses = steps.step_and_read(steps.graph.step.losses)
                 first = steps.values()
                 steps.step(NUM_STEPS - 1)
                 return Steps(steps.graph, initial, steps.values(), probe, losses, first)

@@ -97,7 +97,7 @@ def each_trained_variable_gets_a_gradient(subject: Subject) -> None:
     """Some loss that a step minimizes depends on each variable that can be trained."""
     steps = subject.steps()
     losses = [values.loss for values in steps.graph.step.guard_values]
-    losses += list(steps.graph.losses.values())
+    losses += list(steps.graph.step.losses.values())
     with steps.graph.tf_graph.as_default():
         variables = {v.op.name: v for v in tf.trainable_variables()}
         names = [name for name in variables if name not in steps.probe.frozen]

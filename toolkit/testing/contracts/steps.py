@@ -167,7 +167,7 @@ def learns_eight_examples(subject: Subject) -> None:
     history: List[float] = []
     changes: Dict[str, Any] = {"batch_size": len(split) // subject.options.batches_per_step}
     with subject.open_steps(split=split, **changes) as steps:
-        tensors = [steps.graph.losses[name] for name in names]
+        tensors = [steps.graph.step.losses[name] for name in names]
         for limit in PATIENCE:
             while len(history) < limit:
                 history.append(float(np.sum(steps.step_and_read(tensors))))

@@ -37,7 +37,7 @@ class Metrics(SessionHook):
     ):
         self.every = every
         self._sums, self._weights = graph.sums, np.array(graph.run.replica.weights)
-        scalars = {**graph.losses, **graph.logged}  # in the order of a record
+        scalars = {**graph.step.losses, **graph.step.logged}  # in the order of a record
         self._names = list(scalars)
         self._last = {name: x for name, x in scalars.items() if name not in graph.sums.names}
         self._no_rows = np.zeros([len(self._weights), len(self._sums.names) + 1])

@@ -48,7 +48,7 @@ def build_plugin_hooks(plugins: Plugins, graph: TrainingGraph, run_data: RunData
             features=graph.batch.features,
             labels=graph.batch.labels,
             outputs=graph.step.outputs,
-            losses=graph.losses,
+            losses=graph.step.losses,
             run=graph.run,
             splits=run_data.prepare_split,
         )
