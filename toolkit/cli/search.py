@@ -137,7 +137,8 @@ def search(
         plugins = selection.plugins
         resolved = resolve(selection, values)
         epochs = resolved.options.epochs if resolved.origins["epochs"].is_choice else 0.0
-        definition = _plan(folder, stored, selection, plugins, own, resolved, workers)
+        stated = _state(selection, plugins, own, resolved, workers)
+        definition = _plan(folder, stored, stated, resolved)
     definition = _check(definition, stored, plugins, epochs)
     if not dry_run:
         return _train(definition, plugins, folder, workers, as_json)
@@ -186,23 +187,10 @@ def _reopen(
 
 
 def _plan(
-    folder: str,
-    stored: Optional[Stored],
-    selection: Selection,
-    plugins: Plugins,
-    own: Dict[str, Any],
-    resolved: typed.Resolved,
-    workers: int,
+    folder: str, stored: Optional[Stored], stated: Definition, resolved: typed.Resolved
 ) -> Definition:
-    """Return the study that the whole command defines; see `_reopen`."""
-    if not own["vary"] and own["seeds"] is None:
-        raise UsageError(
-            "No option varies.",
-            hint="Add --vary NAME=VALUES, or --seeds K for one configuration; 'toolkit run' trains "
-            "a single run.",
-        )
+    """Return the study that the whole command defines, which states what `_state` returns."""
     options = resolved.options
-    stated = _state(selection, plugins, own, resolved, workers)
     check_options(options)
     if stated.seeds[-1] >= 2**31:
         raise UsageError(
@@ -236,6 +224,12 @@ def _state(
     workers: int,
 ) -> Definition:
     """Return what the command says of the study; what it leaves open is false."""
+    if not own["vary"] and own["seeds"] is None:
+        raise UsageError(
+            "No option varies.",
+            hint="Add --vary NAME=VALUES, or --seeds K for one configuration; 'toolkit run' trains "
+            "a single run.",
+        )
     options, origins = resolved.options, resolved.origins
     cls, find_path = type(options), trial_options.absolute_path
     lengths = [f"--{n}" for n in ("steps", "epochs") if origins[n].kind == typed.FLAG]
