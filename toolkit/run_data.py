@@ -266,16 +266,15 @@ def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:
     return hook
 
 
-def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Dict[str, float]]:
-    """The mean brightness in [0, 1] of a split of uint8 images, of at most so many, spread evenly
+def measure_brightness(split: Split) -> Optional[Dict[str, float]]:
+    """The mean brightness in [0, 1] of a split of uint8 images, of at most 1000, spread evenly
     over it: of the outermost pixels, which are the paper ("border"), and of all pixels ("mean");
     None for other data.
     """
     features = split.components.get(FEATURES)
     if features is None or len(features.shape) != 3 or features.dtype != "uint8":
         return None
-    count = min(max_images, len(split))
-    positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
+    positions = np.unique(np.linspace(0, len(split) - 1, min(1000, len(split))).astype(int))
     images = split.take(positions)[0].astype(np.float64) / 255
     border = float(border_means(images).mean())
     return {"border": round(border, 4), "mean": round(float(images.mean()), 4)}

@@ -454,9 +454,9 @@ def columns(
 
 
 def best_classes(
-    predictions: Mapping[str, np.ndarray], class_names: Sequence[str], count: int = 3
+    predictions: Mapping[str, np.ndarray], class_names: Sequence[str]
 ) -> Optional[List[List[Tuple[str, float]]]]:
-    """The most probable classes of each example, with their probabilities, best first.
+    """The three most probable classes of each example, with their probabilities, best first.
 
     The arrays are integer "label" [N] and "probabilities" [N, K], the names K, by default the
     numbers of the classes. None if the predictions have no probabilities of classes.
@@ -465,7 +465,7 @@ def best_classes(
     if label is None or shares is None or label.ndim != 1 or shares.ndim != 2:
         return None
     names = class_names or [str(number) for number in range(shares.shape[1])]
-    order = np.argsort(-shares, axis=1, kind="stable")[:, :count]
+    order = np.argsort(-shares, axis=1, kind="stable")[:, :3]
     return [
         [(names[k], float(row[k])) for k in best if k < len(names)]
         for row, best in zip(shares, order)
