@@ -61,11 +61,6 @@ class Generator:
         self._forward(z, labels, moments)
         return [tensor for norm in self._batch_norms for tensor in moments[norm.name]]
 
-    @property
-    def statistics_shapes(self):
-        """The static shapes of the tensors that `statistics` returns."""
-        return [[norm.channels] for norm in self._batch_norms for _ in range(2)]
-
     def _forward(self, z, labels, moments):
         values = self._variables.read()
         if self._classes:
