@@ -7,13 +7,13 @@ from typing import Any, Dict, Mapping, Optional
 
 from ..comparison.metrics import read_interval
 from ..comparison.record import RunRecord, finite, read_record
-from ..errors import CheckpointError, RetryError, ToolkitError
+from ..errors import CheckpointError, ToolkitError
 from ..files import write_json
 from ..statistics.intervals import LEVEL
 from ..storage.entries import FINISHED as RUN_FINISHED
 from ..storage.jsonl import read_json
 from .definition import BEST, FAILED, FINISHED, PAUSED, Result, Trial
-from .study import Study
+from .study import Study, writing
 
 _NOTES = ("cpu_secs", "status", "reason")  # what the records of a run do not say
 
@@ -29,13 +29,8 @@ def read_notes(path: str) -> Result:
 
 def write_notes(path: str, notes: Result) -> None:
     """Write what the run does not say of a result beside it. Raises RetryError."""
-    try:
+    with writing(path + ".json"):
         write_json(path + ".json", {name: getattr(notes, name) for name in _NOTES})
-    except OSError as error:
-        raise RetryError(
-            f"{path}.json cannot be written: {error.strerror}.",
-            hint="Free some space, then continue with the same command.",
-        ) from None
 
 
 def find_record(path: str) -> Optional[RunRecord]:

@@ -82,11 +82,9 @@ class Study:
         files = {STUDY_FILE: values, OPTIONS_FILE: self.definition.options_of_files}
         for name, contents in files.items():
             path = os.path.join(self.folder, name)
-            try:
-                if contents:
+            if contents:
+                with writing(path):
                     write_json(path, contents)
-            except OSError as error:
-                raise RetryError(f"{path} cannot be written: {error.strerror}.") from None
 
     def path(self, trial: Trial) -> str:
         """Return the folder of a trial's run."""
@@ -100,15 +98,23 @@ class Study:
         path = self.path(trial) + ".log"
         with contextlib.ExitStack() as stack:
             log = None
-            try:
+            with writing(path), contextlib.suppress(BlockingIOError):  # somebody was faster
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 if not is_locked(path):
                     log = stack.enter_context(lock_file(path))
-            except BlockingIOError:  # somebody was faster
-                pass
-            except OSError as error:
-                raise RetryError(f"{path} cannot be written: {error.strerror}.") from None
             yield log
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Raise an OSError in the block as a RetryError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise RetryError(
+            f"{path} cannot be written: {error.strerror}.",
+            hint="Free some space, then continue with the same command.",
+        ) from None
 
 
 def read_study(folder: str) -> Optional[Stored]:

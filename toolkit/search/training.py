@@ -26,7 +26,7 @@ from ..storage.folder_lock import is_locked
 from .definition import DIVERGED, FAILED, Configuration, Trial
 from .results import find_record, read_notes, read_result, write_notes
 from .sampler import batches, needs_results, sample_batch
-from .study import Study
+from .study import Study, writing
 from .table import list_due, make_rows
 from .trial_options import trial_environment, trial_words
 
@@ -194,15 +194,10 @@ def _run_process(
 ) -> Generator[None, None, Tuple[int, str]]:
     """Train until the process ends; return its exit code and its error message."""
     path, words = study.path(trial), trial_words(study, trial)
-    try:
+    with writing(path + ".log"):
         os.lseek(log, 0, os.SEEK_END)
         os.write(log, f"$ toolkit {' '.join(map(shlex.quote, words))}\n".encode())
         start = os.lseek(log, 0, os.SEEK_CUR)
-    except OSError as error:
-        raise RetryError(
-            f"{path}.log cannot be written: {error.strerror}.",
-            hint="Free some space, then continue with the same command.",
-        ) from None
     code, cpu_secs = yield from processes.run(words, log, trial_environment(os.environ))
     notes = read_notes(path)
     write_notes(path, notes._replace(cpu_secs=round(notes.cpu_secs + cpu_secs, 2)))
