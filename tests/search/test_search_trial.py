@@ -81,7 +81,9 @@ def test_the_command_of_a_configuration_and_its_environment_set_the_options_of_t
     # With other threads, sums have other last bits.
     assert text.endswith("--intra-op-threads 1 --inter-op-threads 1")
     outside = {"TOOLKIT_STEPS": "5", "TF_CONFIG": "{}", "PATH": "/bin", "TOOLKIT_CACHE": "c"}
-    assert trial_environment(outside) == {"PATH": "/bin", "TOOLKIT_CACHE": "c"}
+    kept = {"PATH": "/bin", "TOOLKIT_CACHE": "c"}
+    # Alone, also in a step of Slurm.
+    assert trial_environment(outside) == {**kept, "TOOLKIT_CLUSTER": "{}"}
 
 
 @pytest.mark.parametrize("place", ["flag", "variable", "file"])

@@ -133,9 +133,12 @@ def _run_words(study: Study, trial: Trial) -> List[str]:
 
 
 def trial_environment(environment: Mapping[str, str]) -> Dict[str, str]:
-    """Return the environment of a trial: without the variables that set options of a run."""
-    return {
+    """Return the environment of a trial: alone, whatever Slurm's variables say, and without the
+    variables that set options of a run.
+    """
+    kept = {
         name: text
         for name, text in environment.items()
         if name in _OWN_VARIABLES or not (name == "TF_CONFIG" or name.startswith("TOOLKIT_"))
     }
+    return {**kept, "TOOLKIT_CLUSTER": "{}"}

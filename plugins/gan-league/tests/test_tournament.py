@@ -197,7 +197,8 @@ def test_a_run_that_is_timed_has_the_flags_and_the_threads_of_a_trial(monkeypatc
     )
 
 
-def test_a_run_is_timed_or_has_a_sentence(tmp_path):
+def test_a_run_is_timed_alone_in_a_step_of_slurm_or_has_a_sentence(monkeypatch):
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")  # without SLURM_PROCID, which would be missed
     words = ["--plugin", "regressor", "--data", "digits-sum", "--workers", "2"]
     with pytest.raises(ToolkitError, match="digits-sum"):
         training._time(words, 0.1)

@@ -214,6 +214,7 @@ def _time(words: Sequence[str], secs: float) -> Tuple[int, float]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env=dict(os.environ, TOOLKIT_CLUSTER="{}"),  # alone, whatever Slurm's variables say
             encoding="utf-8",
             errors="replace",
         )
