@@ -39,6 +39,8 @@ def fake(monkeypatch):
         ([*RUN, "--lerning-rate", "1"], "--lerning-rate"),
         ([*RUN, "--steps", "4"], "Both --steps 3 and --steps 4 are set."),
         (["run", "--ps=1", *RUN[1:]], "--ps is an option of launch: write it before 'run'."),
+        ([*RUN, "--resume"], "--resume is set, but --run-dir is not"),
+        ([*RUN, "--run-dir", "r", "--resume", "--force"], "Both --resume and --force are set"),
         (["--workers", "0", *RUN], "Invalid value for '--workers'"),
     ],
     ids=str,

@@ -132,7 +132,7 @@ def _read_command(words: Sequence[str]) -> Command:
         raise missing_plugin_error()
     if name == "resume":
         return Command(list(words), params["run_folder"])
-    run_dir = params["run_dir"] or os.environ.get("TOOLKIT_RUN_DIR")
+    run_dir = commands.read_run_dir(params["run_dir"], params["is_resume"], params["force"])
     run_dir = run_dir or new_path("runs", selection.plugins.model.name)
     named = words
     if not params["run_dir"]:

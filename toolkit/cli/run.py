@@ -125,19 +125,7 @@ def run(
     plugins, cluster = order.selection.plugins, order.cluster
     if plugins is None or order.print_config:
         return _print_config(order)
-    run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
-    if is_resume:
-        if not run_dir:
-            raise UsageError(
-                "--resume is set, but --run-dir is not: without it, each run has a new folder.",
-                hint="Add --run-dir DIR, and repeat the same command to continue the run.",
-            )
-        if force:
-            raise UsageError(
-                "Both --resume and --force are set: one continues the run in the folder, the other "
-                "renames it.",
-                hint="Set one of them.",
-            )
+    run_dir = read_run_dir(run_dir, is_resume, force)
     if cluster is not None and cluster.is_evaluator:
         options = order.resolved.options
         return cluster_run.evaluate_run(
@@ -170,6 +158,25 @@ def run(
             return _train(order, order.job(folder))
     with _naming_resume(existing):
         return _resume(order, existing)
+
+
+def read_run_dir(run_dir: Optional[str], is_resume: bool, force: bool) -> Optional[str]:
+    """Return the folder that a flag or else a variable names, None if there is none. Raises
+    UsageError if --resume has no folder, or is set with --force.
+    """
+    run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
+    if is_resume and not run_dir:
+        raise UsageError(
+            "--resume is set, but --run-dir is not: without it, each run has a new folder.",
+            hint="Add --run-dir DIR, and repeat the same command to continue the run.",
+        )
+    if is_resume and force:
+        raise UsageError(
+            "Both --resume and --force are set: one continues the run in the folder, the other "
+            "renames it.",
+            hint="Set one of them.",
+        )
+    return run_dir
 
 
 @click.command(cls=PluginCommand, select=select_run)
