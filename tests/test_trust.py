@@ -15,6 +15,7 @@ from linear_fixtures import write_bars
 
 import toolkit
 from toolkit import ToolkitError, UsageError
+from toolkit.child_process import python_code
 from toolkit.cli import run_command
 from toolkit.plugins import load, trust
 
@@ -398,3 +399,10 @@ def test_python_m_toolkit_imports_no_module_of_the_working_directory(user, here)
     )
     assert result.returncode == 0, result.stderr
     assert not os.path.exists("replaced")
+
+
+def test_a_child_has_the_working_directory_on_its_path_only_where_the_user_named_it(
+    here, monkeypatch
+):
+    monkeypatch.setattr(sys, "path", ["", str(here)])  # of a python -c with PYTHONPATH=.
+    assert python_code("pass") == f"import sys; sys.path[:] = {[str(here), REPOSITORY]!r}; pass"

@@ -11,9 +11,8 @@ COMMAND_LINE = "from toolkit.cli import main; main()"
 def python_code(statements: str = COMMAND_LINE) -> str:
     """Code for `python -c` that runs the statements with this process's modules.
 
-    `python -m toolkit` would look for modules in the working directory first.
+    Python itself puts the working directory first, which counts only where the user names it, too.
     """
-    here = os.path.realpath(os.getcwd())
-    paths = [path for path in sys.path if path and os.path.realpath(path) != here]
+    paths = [path for path in sys.path if path]  # "": by a `python -c`; see also __main__.py
     paths.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return f"import sys; sys.path[:] = {paths!r}; {statements}"
