@@ -6,7 +6,7 @@
     +-- DataError         4           the data cannot be used
     +-- CheckpointError   5           a checkpoint is damaged or belongs to another model
     +-- CheckFailed       6           a check that the user requested failed
-    +-- InterruptedRun    130 or 143  Ctrl-C or SIGTERM; the state is committed
+    +-- InterruptedRun    129-143     SIGHUP, Ctrl-C or SIGTERM; the state is committed
     +-- RetryError        138         a fault of the machine; the same command may succeed later
 
 A message is one sentence with the values and the place; the hint is one sentence with the way out.
@@ -91,7 +91,8 @@ class InterruptedRun(ToolkitError):
     Args:
         message: one sentence.
         hint: one sentence.
-        signum: 2 (SIGINT, Ctrl-C) or 15 (SIGTERM); the exit code is 128 more, as in a shell.
+        signum: 1 (SIGHUP), 2 (SIGINT, Ctrl-C) or 15 (SIGTERM); the exit code is 128 more, as in a
+            shell.
     """
 
     exit_code = 130

@@ -13,6 +13,7 @@ from process_fixtures import is_gone, wait_until
 from toolkit.cluster import launcher
 from toolkit.cluster.chaos import Chaos
 from toolkit.cluster.layout import Command, Layout
+from toolkit.cluster.signals import handle_signals
 
 pytestmark = pytest.mark.usefixtures("turn")
 DEATHS = {
@@ -176,6 +177,14 @@ def test_a_signal_reaches_each_process_once(here):
         f"chief    | signal {signum.value}",
         f"worker 0 | signal {signum.value}",
     ]
+
+
+def test_the_signals_of_a_terminal_that_closes_are_one_request_to_end():
+    came = []
+    with handle_signals(came.append):
+        for signum in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), signum)
+    assert came == [signal.SIGTERM, signal.SIGINT]
 
 
 def test_the_second_signal_kills(here):

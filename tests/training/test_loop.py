@@ -25,6 +25,7 @@ from toolkit.options import CoreOptions
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.hooks import metrics
 from toolkit.training.setup import evaluation_steps, record_steps
+from toolkit.training.signals import FirstSignal
 
 
 def test_a_run_in_which_every_step_is_skipped_diverges(data):
@@ -214,6 +215,22 @@ def test_a_second_signal_ends_the_process_as_the_system_does(data):
         testing.train(with_hooks(CallAt(range(1, 51), kill)), "run", data=data, steps=50)
     assert signal.SIG_DFL not in handlers[:3]  # the first signal is handled
     assert set(handlers[3:]) == {signal.SIG_DFL}  # and no other one
+
+
+def test_the_signals_of_a_closing_terminal_are_one_and_a_second_of_another_kind_kills(monkeypatch):
+    kills = []
+    monkeypatch.setattr(os, "kill", lambda pid, signum: kills.append(signum))
+
+    def signum_after(*signals):
+        with FirstSignal() as first:
+            for signum in signals:
+                signal.getsignal(signum)(signum, None)
+            return first.signum
+
+    assert signum_after(signal.SIGHUP, signal.SIGHUP, signal.SIGTERM) == signal.SIGHUP
+    assert signum_after(signal.SIGTERM, signal.SIGHUP) == signal.SIGTERM and kills == []
+    assert signum_after(signal.SIGINT, signal.SIGTERM) == signal.SIGINT
+    assert kills == [signal.SIGTERM]
 
 
 def test_hooks_flush_before_a_commit_and_learn_of_it_afterwards(data):

@@ -16,7 +16,6 @@ import errno
 import json
 import math
 import os
-import signal
 import socket
 import sys
 import threading
@@ -38,6 +37,7 @@ from .meeting import (
     show_address,
     show_error,
 )
+from .signals import INTERRUPTED
 from .wire import MAX_FIRST_TEXT, PIECE, Message, Peer, WireError
 
 if TYPE_CHECKING:
@@ -537,8 +537,7 @@ class Channel:
     def _report(self, error: ToolkitError) -> None:
         """Say why this process ends, and do not lose what it wrote."""
         if error.exit_code:
-            is_interrupted = error.exit_code in (128 + signal.SIGINT, 128 + signal.SIGTERM)
-            self._log(str(error) if is_interrupted else f"Error: {error}")
+            self._log(str(error) if error.exit_code in INTERRUPTED else f"Error: {error}")
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()

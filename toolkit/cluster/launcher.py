@@ -16,12 +16,11 @@ from .chaos import POLL_SECS, Chaos
 from .child import Child, Ending, child_code
 from .layout import Command, Layout, held_ports, local_environments
 from .output import LAUNCHER
-from .signals import handle_signals
+from .signals import INTERRUPTED, handle_signals
 
 GRACE_SECS = 15.0  # for the others after one has failed, and after the chief has finished
 NOTICE_SECS = 3.0  # after a failure of the chief, others that have not joined it are ended
 WAIT_SECS = 0.25  # at most, from one look at all processes to the next
-INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes; the state is committed
 CHIEF = "chief"
 
 
@@ -170,7 +169,7 @@ class Launcher:
         if is_verbose():
             self._log.write(LAUNCHER, f"{name}: process {child.pid}, {variables['TF_CONFIG']}")
         if self.interrupts and not child.signals:  # it did not run yet when the signal came
-            child.send(_signal_to_pass_on(self.interrupts[0]))
+            child.send(self.interrupts[0])
 
     # -------------------------------------------------------------------------------- wait, output
 
@@ -192,13 +191,12 @@ class Launcher:
 
     def _interrupt(self, signum: int) -> None:
         """Pass the first signal on; the second kills. This runs in a signal handler."""
-        is_second = bool(self.interrupts) and signum != signal.SIGHUP
         self.interrupts.append(signum)
         for child in list(self._children):
-            if is_second:
+            if len(self.interrupts) > 1:
                 child.send(signal.SIGKILL)
             elif not child.signals:
-                child.send(_signal_to_pass_on(signum))
+                child.send(signum)
 
     def _kill_rest(self) -> None:
         """Kill those that had their time to end."""
@@ -218,8 +216,3 @@ class Launcher:
         for child in self._children:
             if child.name == victim or not chaos.has_begun:
                 child.send(signal.SIGKILL)
-
-
-def _signal_to_pass_on(signum: int) -> int:
-    """The signal for a child, which may have been told to ignore SIGHUP."""
-    return signal.SIGTERM if signum == signal.SIGHUP else signum

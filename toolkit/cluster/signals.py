@@ -5,25 +5,35 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator, List
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED = tuple(128 + signum for signum in ENDING_SIGNALS)  # exit codes; the state is committed
 
 
 @contextlib.contextmanager
 def handle_signals(interrupt: Callable[[int], None]) -> Iterator[int]:
     """Handle signals in the block; a handler also runs while this process is blocked in a write.
-    `interrupt` is called with SIGINT, SIGTERM or SIGHUP, unless this process ignores it.
+    `interrupt` is called with SIGINT or SIGTERM, and with SIGTERM for SIGHUP, unless this process
+    ignores it. When a terminal closes, several SIGHUP may come, and SIGTERM: they count as one.
 
     Yields a descriptor that can be read after a signal, also after the end of a child.
     """
     reader, writer = os.pipe()
     for descriptor in (reader, writer):
         os.set_blocking(descriptor, False)
+    came: List[int] = []
+
+    def handle(signum: int, _: Any) -> None:
+        is_repeated = bool(came) and signal.SIGHUP in (signum, came[-1])
+        came.append(signum)
+        if not is_repeated:
+            interrupt(signal.SIGTERM if signum == signal.SIGHUP else signum)
+
     handlers: Dict[int, Callable[..., Any]] = {signal.SIGCHLD: lambda *_: None}
     for signum in ENDING_SIGNALS:
         if signal.getsignal(signum) != signal.SIG_IGN:  # as nohup asks for
-            handlers[signum] = lambda signum, _: interrupt(signum)
+            handlers[signum] = handle
     before: Dict[int, Any] = {}
     former_writer = -1
     with contextlib.suppress(ValueError):  # not in the main thread: others handle the signals

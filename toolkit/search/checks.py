@@ -13,6 +13,7 @@ import tempfile
 from typing import Any, Dict, Mapping, Tuple
 
 from ..cluster.child import child_code
+from ..cluster.signals import INTERRUPTED
 from ..config import run_values
 from ..display.console import Console
 from ..display.waits import waiting
@@ -71,7 +72,7 @@ def validate(
             errors="replace",
         )
     exit_code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    if exit_code in (130, 143):
+    if exit_code in INTERRUPTED:
         raise InterruptedRun("The check was interrupted.", signum=exit_code - 128)
     if exit_code:
         sys.stderr.write(process.stderr)

@@ -20,7 +20,7 @@ from typing import Callable, Generator, Iterator, List, Mapping, Sequence, Tuple
 
 from ..child_process import COMMAND_LINE
 from ..cluster.child import RETRYABLE, child_code
-from ..cluster.signals import handle_signals
+from ..cluster.signals import INTERRUPTED, handle_signals
 from ..errors import DivergedError, InterruptedRun, RetryError
 from ..storage.folder_lock import is_locked
 from .definition import DIVERGED, FAILED, Configuration, Trial
@@ -35,7 +35,6 @@ POLL_SECS = 1.0  # from one look at the folder to the next, while others train w
 LOCK_SECS = 0.5  # from one look at a run that another process trains to the next
 MAX_DEATHS = 3  # of a trial's process without a new commit
 RETRY_SECS = (5.0, 30.0)  # after each death, so that a neighbour may give its memory back
-_INTERRUPTED = (130, 143)
 _MAX_LOG_BYTES = 1 << 16  # of the end of a log, which has the error
 Train = Callable[[Study, Trial, int, "Processes"], Iterator[None]]
 
@@ -96,11 +95,7 @@ def train_all(study: Study, count: int, report: Callable[[Trial], None], train: 
     processes = Processes()
     workers = [_work(study, processes, report, train) for _ in range(count)]
     errors: List[BaseException] = []
-
-    def interrupt(signum: int) -> None:  # at once, also where this thread waits for something
-        processes.interrupt(signal.SIGTERM if signum == signal.SIGHUP else signum)
-
-    with handle_signals(interrupt) as wakeup:
+    with handle_signals(processes.interrupt) as wakeup:
         while workers:
             for worker in list(workers):
                 try:
@@ -201,7 +196,7 @@ def _run_process(
     code, cpu_secs = yield from processes.run(words, log, trial_environment(os.environ))
     notes = read_notes(path)
     write_notes(path, notes._replace(cpu_secs=round(notes.cpu_secs + cpu_secs, 2)))
-    if code in _INTERRUPTED or (code and processes.signum):
+    if code in INTERRUPTED or (code and processes.signum):
         raise InterruptedRun(f"Trial {trial.name} was interrupted.", signum=code - 128)
     return code, _read_error(log, start)
 

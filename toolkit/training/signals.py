@@ -8,12 +8,15 @@ import signal
 import sys
 from typing import Any, Callable, List
 
+from ..cluster.signals import ENDING_SIGNALS
+
 _NOTICE = b"\nInterrupted: waiting for the step under way; a second signal ends at once.\n"
 
 
 class FirstSignal:
     """In a `with`, the first SIGINT, SIGTERM or SIGHUP is noted in `signum`, 0 before, and `act` is
     called with it within the handler; the second ends the process at once. A terminal is told so.
+    When it closes, several SIGHUP may come, and SIGTERM with them: they count as one.
     """
 
     def __init__(self, act: Callable[[int], None] = lambda signum: None):
@@ -23,7 +26,7 @@ class FirstSignal:
 
     def __enter__(self) -> FirstSignal:
         try:
-            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for signum in ENDING_SIGNALS:
                 if signal.getsignal(signum) == signal.SIG_IGN:  # as nohup asks for
                     continue
                 self._handlers.append((signum, signal.signal(signum, self._note)))
@@ -36,9 +39,14 @@ class FirstSignal:
             signal.signal(signum, handler)
 
     def _note(self, signum: int, frame: Any) -> None:
+        if signum != signal.SIGHUP:
+            signal.signal(signum, signal.SIG_DFL)
+        if self.signum:
+            if signal.SIGHUP not in (signum, self.signum):
+                os.kill(os.getpid(), signum)
+            return
         self.signum = signum
         self._act(signum)
-        signal.signal(signum, signal.SIG_DFL)
         with contextlib.suppress(OSError):  # the terminal may be gone
             if sys.stderr.isatty():  # past its buffers, which the handler may have interrupted
                 os.write(2, _NOTICE)
