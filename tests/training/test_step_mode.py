@@ -10,11 +10,14 @@ from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.display.console import Console
 from toolkit.errors import DivergedError, UsageError
+from toolkit.graph.replica import Replica
+from toolkit.graph.step_strategy import AsynchronousStep
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import step_mode
+from toolkit.training.peers import Place
 from toolkit.training.setup import Job
 from toolkit.training.step_mode import PlanBuilder
 
@@ -28,12 +31,12 @@ def plan_builder(here):
     """`plan_builder(plugin, steps, **options)`: a PlanBuilder for a run on small data in memory."""
     data = write_bars("bars.npz")
 
-    def make(plugin=Linear, steps=LONG, **options):
+    def make(plugin=Linear, steps=LONG, place=Place, **options):
         plugins = Plugins(make_plugin(plugin))
         values = dict(options, steps=steps, data=data, batch_size=8)
         resolved = resolve(plugins.options(), flags=values).options
         job = Job(plugins, resolved, RunFolder("run", is_new=True), {}, [])
-        return PlanBuilder(job, open_run_data(plugins, resolved))
+        return PlanBuilder(job, open_run_data(plugins, resolved), place(resolved))
 
     return make
 
@@ -291,3 +294,18 @@ def test_a_compiled_run_continues_in_a_loop_with_xla_off(plan_builder, trial_tim
 @ONLY_1
 def test_a_compiled_run_continues_in_a_loop_on_1_15(plan_builder):
     assert plan_builder().build(step=4, was_compiled=True).mode == "loop"
+
+
+# ------------------------------------------------------------------------------- parameter servers
+
+
+def test_a_worker_and_no_parameter_server_writes_and_reads_checkpoints(plan_builder):
+    worker = "/job:worker/task:0"
+
+    def place(options):
+        replica = Replica(0, 1, 8, is_asynchronous=True)
+        return Place(options, replica, AsynchronousStep(worker, 1))
+
+    ops = plan_builder(place=place, steps_per_call=1).build().graph.tf_graph.get_operations()
+    devices = {op.type: op.device for op in ops if op.type in ("SaveV2", "RestoreV2")}
+    assert len(devices) == 2 and all(each.startswith(worker) for each in devices.values())

@@ -165,7 +165,8 @@ class PlanBuilder:
 
     def _complete(self, plan: TrainingPlan) -> TrainingPlan:
         """Add the saver and the plugins' session hooks."""
-        with plan.graph.tf_graph.as_default():
+        # On the device, since TensorFlow 1.15 may choose a parameter server, which has other files.
+        with plan.graph.tf_graph.as_default(), tf.device(self._strategy.input_device):
             # A Saver's own retention deletes the old before the new is committed, and is forgotten
             # on restart.
             saver = tf.train.Saver(max_to_keep=0, save_relative_paths=True)
