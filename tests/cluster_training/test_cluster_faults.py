@@ -103,7 +103,7 @@ def test_a_signal_at_a_worker_ends_all_with_the_state_committed(here):
     job.send(signal.SIGTERM, "worker 0")
     check_endings(job, dict.fromkeys(TWO, 143), "Interrupted; step ")
     step = commits("r")[-1]["step"]
-    assert f"step {step} is saved in r." in job.read()
+    assert f"step {step} is saved in r.\nContinue with: the same command in each" in job.read()
     assert read_json("r", "manifest.json")["exit_code"] == 143
 
 

@@ -51,7 +51,8 @@ def test_each_example_is_read_once_per_epoch_and_all_processes_end_alike(cli):
 def test_a_run_continues_with_other_numbers_of_processes_and_alone(cli):
     fixed = ("--steps", 4 * EPOCH, "--checkpoint-steps", 5)
     assert cli(*RUN, *fixed, "--pause-at", 3).code == 0
-    start("resume", "r", "--pause-at", EPOCH + 2).succeed()
+    ends = start("resume", "r", "--pause-at", EPOCH + 2).succeed()
+    assert "('run' with --resume --run-dir r)" in ends["chief"].out
     np.testing.assert_array_equal(sum(reads(EPOCH + 2)), BATCH * (EPOCH + 2))
     assert cli("resume", "r").code == 0
     assert set(reads(4 * EPOCH)) == {4}

@@ -13,7 +13,7 @@ import click
 from .. import cli_options as shared
 from .. import config as configuration
 from .. import option_changes
-from ..cluster.tasks import Cluster
+from ..cluster.tasks import Cluster, describe_resume
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError, UsageError, suggest
 from ..options import AUTO, NOT_SET, PRESET, Origin, Resolved, map_paths
@@ -154,7 +154,7 @@ def run(
                 order = order._replace(resolved=recorded_choices(order.resolved, existing))
                 _refuse_changes(existing, order)
     if existing is None:
-        with report_interrupt_of(folder):
+        with report_interrupt_of(folder, cluster):
             return _train(order, order.job(folder))
     with _naming_resume(existing):
         return _resume(order, existing)
@@ -244,7 +244,7 @@ def _resume(
     if is_branch:
         note = option_changes.describe_branch(folder, resolved.options)
         order = order._replace(resolved=resolved._replace(notes=[note, *resolved.notes]))
-    with report_interrupt_of(folder):
+    with report_interrupt_of(folder, cluster):
         job = order.job(folder, allow_other_data="data" in allow)
         if cluster is not None and is_follower:
             return cluster_run.follow_chief(job, cluster)
@@ -271,7 +271,7 @@ def _train(order: Order, job: Job, is_branch: bool = False, is_trained: bool = F
 
 
 @contextlib.contextmanager
-def report_interrupt_of(folder: RunFolder) -> Iterator[None]:
+def report_interrupt_of(folder: RunFolder, cluster: Optional[Cluster]) -> Iterator[None]:
     """Turn a Ctrl-C in the block, before a step or in the test, into an InterruptedRun that says
     what the run has saved.
     """
@@ -287,7 +287,7 @@ def report_interrupt_of(folder: RunFolder) -> Iterator[None]:
             saved = f"step {checkpoints[-1].step} is saved"
         raise InterruptedRun(
             f"Interrupted; {saved} in {folder}.",
-            hint=f"Continue with: toolkit resume {folder.argument}",
+            hint=f"Continue with: {describe_resume(cluster, folder.argument)}",
         ) from None
 
 

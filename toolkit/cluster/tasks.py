@@ -114,6 +114,15 @@ class Cluster(NamedTuple):
         return " of ".join([self.task.name, *([" + ".join(parts)] if parts else [])])
 
 
+def describe_resume(cluster: Optional[Cluster], folder: str) -> str:
+    """With what to continue the run in a folder, an argument of a command, that the tasks of a
+    cluster train, or one process alone.
+    """
+    if cluster is None:
+        return f"toolkit resume {folder}"
+    return f"the same command in each process ('run' with --resume --run-dir {folder})"
+
+
 def split_address(address: str) -> Tuple[str, int]:
     """The host and the port of "host:port"; an IPv6 address loses its brackets."""
     host, _, port = address.rpartition(":")

@@ -306,7 +306,7 @@ class DrivenRun:
         self._record.end(result)
         summary = self._record.finish(result)
         page = self._record.write_page()
-        for line in list_summary_lines(summary, page):
+        for line in list_summary_lines(summary, page, f"toolkit resume {self.argument}"):
             self.console.log(line)
         return dict(summary, page=page)
 

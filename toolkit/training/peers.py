@@ -24,7 +24,7 @@ from typing import (
 import numpy as np
 
 from ..cluster.server import check_port, configure, device_name, start_server
-from ..cluster.tasks import Cluster
+from ..cluster.tasks import Cluster, describe_resume
 from ..compat import tf
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..graph.guard import read_refusal
@@ -76,8 +76,8 @@ class NoPeers:
         return []
 
     def describe_resume(self, folder: str) -> str:
-        """How to continue the run in a folder, an argument of a command, in words."""
-        return f"Continue with: toolkit resume {folder}"
+        """With what to continue the run in a folder, an argument of a command."""
+        return describe_resume(None, folder)
 
     def complete(
         self, plan: TrainingPlan, build: Callable[[Replica], TrainingPlan]
@@ -146,7 +146,7 @@ class Peers(NoPeers):
         return [describe_replicas(batch_size, [task.name for task in self._cluster.trainers])]
 
     def describe_resume(self, folder: str) -> str:
-        return f"Continue with the same command and --resume in each process: --run-dir {folder}"
+        return describe_resume(self._cluster, folder)
 
     def join(self, facts: Dict[str, Any]) -> None:
         """See `NoPeers`. Raises RetryError if one has not come, or the port of this process is in

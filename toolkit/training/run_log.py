@@ -159,7 +159,7 @@ class RunLog(SessionRecord):
         add to the error what the loop cannot know: the folder, and how to continue.
         """
         resume = self._trainer.peers.describe_resume(self._folder.argument)
-        self.write_failure(error, step, seconds, resume)
+        self.write_failure(error, step, seconds, f"Continue with: {resume}")
         if isinstance(error, DivergedError) and error.is_repeatable:
             source = self._examine(step)
             if source:

@@ -15,7 +15,6 @@ from ..display.numbers import describe_level, describe_omissions, format_number,
 from ..display.waits import waiting
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..storage.entries import FINISHED, TRAINED
-from ..storage.folder import shell_argument
 from ..storage.report_folder import hash_reports
 from ..storage.run_folder import RunFolder
 from ..storage.session_changes import find_session_changes
@@ -151,9 +150,9 @@ class SessionRecord:
 # ----------------------------------------------------------------------------------------- in lines
 
 
-def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
-    """The lines that a run ends with, from its summary and the path of its page, "" if there is
-    none.
+def list_summary_lines(summary: Dict[str, Any], page: str, resume: str) -> List[str]:
+    """The lines that a run ends with, from its summary, the path of its page, "" if there is none,
+    and with what to continue it.
     """
     reason, step = summary["reason"], f"step {summary['steps']}"
     text = reason if reason.endswith(step) else f"{reason}, at {step}"
@@ -166,7 +165,7 @@ def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
         rows.append(("page", page))
     rows.append(("run", summary["run"]))
     if not summary["finished"]:
-        rows.append(("resume", f"toolkit resume {shell_argument(summary['run'])}"))
+        rows.append(("resume", resume))
     return [f"{name:8}{text}" for name, text in rows]
 
 

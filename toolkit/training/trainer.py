@@ -187,7 +187,8 @@ class Trainer:
             self._end(has_failed=True)
             raise
         self._end(has_failed=False)
-        self.lines = list_summary_lines(summary, self.page)
+        resume = self.peers.describe_resume(self._folder.argument)
+        self.lines = list_summary_lines(summary, self.page, resume)
         for line in self.lines:
             self._console.record(line)
         return summary
