@@ -1,8 +1,11 @@
 """The hook `data`: what it may return, what is refused, and which options have no effect on it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
+from run_fixtures import write_plugin
 
 from toolkit import Column, DataError, Split, ToolkitError, UsageError, hookimpl, open_data
 
@@ -27,6 +30,12 @@ def own_split(count=12):
 
 
 # ----------------------------------------------------------------------------------------- options
+
+
+def test_paths_may_be_objects_and_one_extension_a_text(here):
+    write_bars("bars.npz", train=40)
+    opened = open_data(Path(write_plugin()), {"data": Path("bars.npz")}, extensions="ema")
+    assert len(opened.split("train")) == 40 and hasattr(opened.options, "ema_decay")
 
 
 @pytest.mark.parametrize(

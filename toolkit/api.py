@@ -54,6 +54,7 @@ def train(
 
     Args:
         plugin: the model plugin: a reference as on the command line, or an object with hooks.
+            Paths may be objects of pathlib, here and as options.
         run_dir: the run's folder, which is created if it does not exist; None for a new one,
             runs/PLUGIN/TIME.
         options: values or texts by option name. Environment variables are ignored. `data` may also
@@ -62,7 +63,7 @@ def train(
         say: called with each line of the run's log, without progress; False for silence. By default
             the run shows itself where somebody looks: with a progress bar on a terminal and in a
             notebook.
-        extensions: references or objects, as for `plugin`.
+        extensions: one or several, as for `plugin`.
         named_by: what names the plugins, such as a file, if it is not the caller. Those that are
             files or modules are then executed only if this user ran them before.
         allow: what may differ from the run that is there, as for `toolkit resume --allow`: names of
@@ -147,11 +148,19 @@ def load_plugins(plugin: Any, extensions: Iterable[Any] = (), named_by: str = ""
     """The plugins of a run, each a reference as on the command line or an object with hooks."""
 
     def open_one(item: Any, kind: str) -> Plugin:
+        item = _text_of_path(item)
         return (
             load(item, kind, named_by) if isinstance(item, str) else Plugin.from_object(item, kind)
         )
 
+    if isinstance(extensions, (str, os.PathLike)):
+        extensions = [extensions]
     return Plugins(open_one(plugin, "model"), [open_one(each, "extension") for each in extensions])
+
+
+def _text_of_path(value: Any) -> Any:
+    """A path as text; any other value as it is."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _resolve_options(
@@ -162,6 +171,7 @@ def _resolve_options(
     """Resolve options."""
     from .options import OPTION, Origin, Value, resolve
 
+    options = {name: _text_of_path(value) for name, value in options.items()}
     if not isinstance(options.get("data"), (str, type(None))):  # they are kept, and have a name
         from .data.arrays.kept import keep_arrays
 
@@ -246,7 +256,7 @@ def open_data(
     Args:
         plugin: a reference as on the command line, or an object with hooks.
         options: values or texts by option name.
-        extensions: references or objects, as for `plugin`.
+        extensions: one or several, as for `plugin`.
 
     Raises:
         DataError: the data cannot be read.
