@@ -1,5 +1,7 @@
 """The start of a job: who joins, who is missing, and who does not belong to it."""
 
+import asyncio
+import errno
 import socket
 import threading
 
@@ -118,6 +120,18 @@ def test_a_port_in_use_is_named_with_the_way_out_after_some_time(make_job):
     assert "Start each task of a cluster once" in error.hint and "--channel-port" in error.hint
     assert error.exit_code == 138
     assert chief.lines == [f"{place} is in use; trying again"]  # once for all attempts
+
+
+def test_a_port_that_may_not_be_used_is_a_mistake_and_needs_no_other_try(make_job, monkeypatch):
+    async def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "of asyncio")
+
+    monkeypatch.setattr(asyncio, "start_server", refuse)
+    job = make_job(workers=1)
+    (error,) = errors_of([job.open("chief")])
+    place = f"127.0.0.1:{job.port}"
+    assert error.message == f"The channel cannot listen on {place}: Permission denied."
+    assert isinstance(error, UsageError) and "port from 1024 on" in error.hint
 
 
 def test_a_port_that_becomes_free_is_used_and_not_blamed_for_a_missing_worker(make_job):

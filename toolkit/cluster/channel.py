@@ -378,7 +378,7 @@ class Channel:
         if len({task.address.rpartition(":")[0] for task in self._cluster.tasks}) > 1:
             host = None
         deadline, family = self._clock.now() + BIND_SECS, socket.AF_UNSPEC
-        has_logged = False
+        place, has_logged = show_address(*self._cluster.channel_address), False
         while True:
             try:
                 self._server = await asyncio.start_server(
@@ -391,11 +391,13 @@ class Channel:
                 if error.errno == errno.EADDRNOTAVAIL and family == socket.AF_UNSPEC:
                     family = socket.AF_INET  # the machine has no addresses of IPv6
                 elif error.errno != errno.EADDRINUSE or self._clock.now() > deadline:
-                    self._end(listen_error(self._cluster, self.problem))
+                    hint = "Start each task of a cluster once, or choose another port for all "
+                    hint += "processes with --channel-port."
+                    self._is_refused = True  # by the system, so that nobody can connect
+                    self._end(listen_error("The channel", place, error, hint))
                     return
                 elif not has_logged:
                     has_logged = True
-                    place = show_address(*self._cluster.channel_address)
                     self._log(f"{place} is in use; trying again")
             await asyncio.sleep(0.5)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from .. import __version__
-from ..errors import RetryError
+from ..errors import RetryError, ToolkitError, UsageError
 from .wire import WireError
 
 if TYPE_CHECKING:
@@ -111,13 +112,13 @@ def show_error(error: OSError) -> str:
     return os.strerror(error.errno)
 
 
-def listen_error(cluster: Cluster, reason: str) -> RetryError:
-    """The error of a chief that cannot listen."""
-    return RetryError(
-        f"The channel cannot listen on {show_address(*cluster.channel_address)}: {reason}.",
-        hint="Start each task of a cluster once, or choose another port for all processes with"
-        " --channel-port.",
-    )
+def listen_error(name: str, address: str, error: OSError, hint: str) -> ToolkitError:
+    """The error of who cannot listen; the hint is for a port that another program uses."""
+    message = f"{name} cannot listen on {address}: {show_error(error).rstrip('.')}."
+    if error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
+        hint = "Give all processes an address of this machine, with a port from 1024 on."
+        return UsageError(message, hint=hint)
+    return RetryError(message, hint=hint)
 
 
 def missing_error(cluster: Cluster, missing: List[Task], peers: List[Task]) -> RetryError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 
 from ..compat import summarize_tf_error, tf
-from ..errors import RetryError
+from ..errors import ToolkitError
+from .meeting import listen_error
 from .tasks import Cluster, Task, split_address
 
 
@@ -28,32 +29,30 @@ def configure(config: tf.ConfigProto, cluster: Cluster) -> tf.ConfigProto:
 
 def start_server(cluster: Cluster, config: tf.ConfigProto) -> tf.train.Server:
     """Start the server of this process, with the configuration of `configure`."""
-    jobs = {job: addresses for job, addresses in cluster.jobs.items() if job != "evaluator"}
-    task = cluster.task
-    spec = tf.train.ClusterSpec(jobs)
+    task, spec = cluster.task, tf.train.ClusterSpec(cluster.jobs)
     try:
         return tf.train.Server(spec, job_name=task.job, task_index=task.index, config=config)
     except tf.errors.OpError as error:
-        raise _port_error(cluster, summarize_tf_error(error.message)) from error
+        raise _port_error(cluster, OSError(summarize_tf_error(error.message))) from error
 
 
 def check_port(cluster: Cluster) -> None:
-    """See that the server of this process can listen: RetryError if a program uses the port."""
+    """See that the server of this process can listen: RetryError if a program uses the port,
+    UsageError if this user may not.
+    """
     port = split_address(cluster.task.address)[1]
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("", port))
         except OSError as error:
-            raise _port_error(cluster, error.strerror or str(error)) from error
+            raise _port_error(cluster, error) from error
 
 
-def _port_error(cluster: Cluster, reason: str) -> RetryError:
-    return RetryError(
-        f"{cluster.task.name} cannot listen on {cluster.task.address}: {reason.rstrip('.')}.",
-        hint="End the program that uses the port, perhaps a process of an earlier job, or give the "
-        "task another port in all processes.",
-    )
+def _port_error(cluster: Cluster, error: OSError) -> ToolkitError:
+    hint = "End the program that uses the port, perhaps a process of an earlier job, or give the "
+    hint += "task another port in all processes."
+    return listen_error(cluster.task.name, cluster.task.address, error, hint)
 
 
 def device_name(task: Task) -> str:
