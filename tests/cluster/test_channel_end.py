@@ -83,6 +83,7 @@ def test_the_first_error_counts(make_job):
         (DataError("bad"), 4, "worker 0 failed: bad"),
         (KeyboardInterrupt(), 130, "worker 0 ended: Interrupted."),
         (KeyError("x"), 1, "worker 0 failed: KeyError: 'x'"),
+        (SystemExit(1), 1, "worker 0 failed: SystemExit: 1"),
     ],
 )
 def test_an_exception_in_the_block_of_a_channel_ends_the_job(make_job, error, code, text):

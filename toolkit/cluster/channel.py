@@ -306,7 +306,8 @@ class Channel:
 
     def __exit__(self, _: Any, error: Optional[BaseException], traceback: Any) -> None:
         """Close the channel, or `fail` if an exception leaves the block."""
-        if error is None or isinstance(error, (JobEnded, SystemExit)):
+        is_exit = isinstance(error, SystemExit) and not error.code  # with success
+        if error is None or isinstance(error, JobEnded) or is_exit:
             self.close()
         elif isinstance(error, ToolkitError):
             self.fail(error)
