@@ -7,6 +7,8 @@ import pytest
 from linear_fixtures import write_bars
 from run_fixtures import forget, write_plugin
 
+from toolkit.cli import cluster_run
+
 INTERRUPTED_BUILD = """
     @hookimpl
     def build(self, run):
@@ -47,10 +49,14 @@ def test_a_run_that_is_interrupted_in_its_test_names_the_saved_step(cli, data, m
     def interrupt(self):
         raise KeyboardInterrupt
 
+    are_dismissed = []  # the other processes of a cluster, by each resume
     with monkeypatch.context() as patch:
         patch.setattr(RunEvaluator, "test", interrupt)
         result = cli(*run_words(write_plugin(), data))
-    assert result.code == 130
+        patch.setattr(cluster_run, "open_peers", lambda *args: are_dismissed.append(args[-1]))
+        assert cli("resume", "r", "--batch-size", 8, "--allow", "batch_size").code == 130
+        assert cli("resume", "r").code == 130
+    assert result.code == 130 and are_dismissed == [False, True]
     assert result.err.endswith(
         "Interrupted; step 4 is saved in r.\nContinue with: toolkit resume r\n"
     )

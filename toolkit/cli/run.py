@@ -248,7 +248,8 @@ def _resume(
         job = order.job(folder, allow_other_data="data" in allow)
         if cluster is not None and is_follower:
             return cluster_run.follow_chief(job, cluster)
-        is_trained = has_length and _has_status(folder, TRAINED)
+        # What --allow names may change the number of steps, too.
+        is_trained = has_length and not allow and _has_status(folder, TRAINED)
         return _train(order, job, is_branch, is_trained)
 
 
