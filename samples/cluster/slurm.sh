@@ -25,7 +25,8 @@ srun --label --kill-on-bad-exit=0 --wait=0 --cpus-per-task="${SLURM_CPUS_PER_TAS
     toolkit run --resume --run-dir runs/digits --plugin classifier --data mnist5k --epochs 20
 code=$?
 
-# Interrupted, killed, a peer was lost, terminated: try again, but not for ever.
+# Interrupted, killed, a peer was lost, terminated: try again, but not for ever. The code is the
+# highest of all tasks: after a crash of one with 134 or 135, it is the 138 of the others.
 case $code in
     130 | 137 | 138 | 143)
         if [ "${SLURM_RESTART_COUNT:-0}" -lt 20 ]; then
