@@ -224,6 +224,17 @@ def test_one_that_comes_a_little_later_learns_why_the_job_does_not_start(make_jo
     failing.join()
 
 
+def test_a_worker_that_comes_a_little_later_than_a_test_without_it_ends_well(make_job):
+    job = make_job(workers=1)
+    chief = job.open("chief")
+    closing = threading.Thread(target=chief.channel.close)
+    closing.start()
+    wait_until(lambda: chief.has_ended)
+    (end,) = errors_of([job.open("worker 0")])
+    assert isinstance(end, JobEnded) and end.exit_code == 0
+    closing.join()
+
+
 def test_a_job_that_does_not_begin_ends_well_for_those_that_come(make_job):
     job = make_job(workers=2, join_secs=3.0)
     chief, worker = job.open("chief"), job.open("worker 0")

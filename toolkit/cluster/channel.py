@@ -52,7 +52,7 @@ _BACKLOG = 1024  # connections
 _LATE_SECS = 8.0  # between the starts of two processes of a job, at most, mostly
 _FAREWELL_SECS = 1.0  # for the others to read how the job ended; stdout may be a full pipe
 _FIRST_NOTICE_SECS, _NOTICE_SECS = 10.0, 30.0  # until a process that waits says for whom
-_LASTING = range(1, 7)  # exit codes of mistakes, not of faults and signals
+_LASTING = range(7)  # exit codes of success and of mistakes, not of faults and signals
 _FAULTS = (WireError, OSError, EOFError, asyncio.TimeoutError)  # of a connection
 
 
