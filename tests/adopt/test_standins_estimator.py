@@ -119,6 +119,8 @@ def test_several_processes_and_unknown_fields_are_refused(estimator, monkeypatch
     with pytest.raises(ValueError, match="remove train_distribute"):
         config.replace(train_distribute="mirrored")
     monkeypatch.setenv("TF_CONFIG", "{}")
+    assert estimator.RunConfig().is_chief
+    monkeypatch.setenv("TF_CONFIG", '{"task": {}}')
     with pytest.raises(ValueError, match="remove TF_CONFIG"):
         estimator.RunConfig()
 
