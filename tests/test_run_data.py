@@ -69,14 +69,15 @@ CLASSIFIER = ["classifier", "--network", "mlp"]
 
 
 @pytest.mark.parametrize(
-    "words, value, text",
+    "words, channels, value, text",
     [
-        (CLASSIFIER + ["--augment", "photos"], 255, "A classifier needs"),
-        (["gan"], 255, "float images with values from 0 to 1"),
+        (CLASSIFIER + ["--augment", "photos"], 1, 255, "A classifier needs"),
+        (CLASSIFIER, 5, -3, "A classifier needs"),
+        (["gan"], 1, 255, "float images with values from 0 to 1"),
     ],
 )
-def test_float_images_beyond_0_and_1_are_refused(cli, here, words, value, text):
-    images = np.random.RandomState(0).rand(200, 12, 12, 1).astype(np.float32)
+def test_float_images_beyond_0_and_1_are_refused(cli, here, words, channels, value, text):
+    images = np.random.RandomState(0).rand(200, 12, 12, channels).astype(np.float32)
     images[:, 0, :3, 0] = 0, 1, value
     data = write_npz(here / "d.npz", images, np.arange(200) % 4)
     result = cli("run", "--data", data, "--steps", 2, "--plugin", *words)

@@ -119,25 +119,21 @@ class RunData:
             yield converter.join(chunk).features
 
     def _value_range(self, spec: DataSpec, recorded: Optional[DataSpec]) -> Tuple[float, ...]:
-        """The lowest and the highest value of the training split; empty unless of float images.
-
-        Both are NaN if a value is.
+        """The lowest and the highest value of the float images of the training split, with names or
+        without; empty without some. Both are NaN if a value is.
         """
-        features = spec.features
-        if isinstance(features, dict) or features.dtype != "float32":
-            return ()
-        if len(features.shape) != 3 or features.shape[2] not in (1, 3, 4):
-            return ()
-        if recorded is not None and recorded.value_range:
+        keys = [key for key, each in spec.flat.items() if _is_image(each, "float32")]
+        keys = [key for key in keys if key.partition("/")[0] == FEATURES]
+        if recorded is not None:
             return recorded.value_range
-        train = self._prepare_train()
+        train = self._prepare_train() if keys else None
         if train is None:
             return ()
         lowest, highest = np.inf, -np.inf
         for part in iterate_slices(train):
-            features = train.take(part)[0]
-            lowest = np.minimum(lowest, features.min())  # unlike `min`, it returns NaN if one is
-            highest = np.maximum(highest, features.max())
+            for images in train.read(part, keys).values():
+                lowest = np.minimum(lowest, images.min())  # unlike `min`, it returns NaN if one is
+                highest = np.maximum(highest, images.max())
         return float(lowest), float(highest)
 
     def _count_classes(self, spec: DataSpec) -> Tuple[int, ...]:
@@ -241,9 +237,9 @@ def is_images(spec: DataSpec) -> bool:
     return not isinstance(features, dict) and _is_image(features)
 
 
-def _is_image(component: Component) -> bool:
+def _is_image(component: Component, dtype: str = "uint8") -> bool:
     is_rank_3 = len(component.shape) == 3 and None not in component.shape
-    return is_rank_3 and component.dtype == "uint8"
+    return is_rank_3 and component.dtype == dtype
 
 
 def open_from_options(options: CoreOptions) -> Dataset:

@@ -136,6 +136,15 @@ def test_data_that_has_no_number_to_learn_is_refused(here, header, rows, flags, 
         train(data=write_rows("rows.csv", header, rows), steps=1, **flags)
 
 
+def test_named_float_images_that_a_change_of_colour_would_clip_are_refused(here):
+    depth = np.linspace(0, 7, 40 * 64).reshape(40, 8, 8, 1).astype(np.float32)
+    np.savez("d.npz", x_depth=depth, x_weight=np.arange(40) / 40, y=np.arange(40.0))
+    options = {"data": "npz:d.npz", "steps": 1, "normalize": False}
+    with pytest.raises(DataError, match="values from"):
+        train(contrast=0.2, **options)
+    assert "rmse" in train(**options)
+
+
 def test_each_plugin_names_the_other_where_the_labels_are_of_its_kind(cli, prices):
     flags = ["--data", prices, "--label-column", "rent", "--feature-columns", "area"]
     result = cli("run", "classifier", "--network", "mlp", *flags)

@@ -38,7 +38,7 @@ class DataSpec(_SpecFields):
         num_classes: K if the label of an example is one class; else 0.
         class_names: in the order of the labels.
         class_counts: training examples of each class; empty if they were not counted.
-        value_range: lowest and highest training value of float images.
+        value_range: lowest and highest training value of float images, with names or without.
         mean: of the training split, per channel of images or per value of other features, as the
             model is fed them; empty unless it was measured.
         deviation: the standard deviation, like `mean`.

@@ -13,6 +13,7 @@ from .targets import Targets, new_moments
 
 LAST_SIDE = 4  # pixels, at most, of what the convolutions leave of an image
 MAX_FILTERS = 128
+CLIPPING = ("brightness", "contrast", "saturation", "hue", "grey", "rand_augment")  # to [0, 1]
 NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
 
 
@@ -22,7 +23,7 @@ class Regressor:
     def __init__(self, run):
         self.targets = Targets(run)
         self.inputs = by_name(run.data.features)
-        check_inputs(self.inputs, run.data)
+        check_inputs(self.inputs, run.data, run.options)
         self.classes = [name for name, each in self.inputs.items() if each.kind == "class"]
         others = [name for name in self.inputs if name not in self.classes]
         self.images = [name for name in others if len(self.inputs[name].shape) == 3]
@@ -66,8 +67,10 @@ def by_name(features):
     return features if isinstance(features, dict) else {"": features}
 
 
-def check_inputs(inputs, data):
-    """Refuse texts, sequences, and images that are none. Raises a DataError."""
+def check_inputs(inputs, data, options):
+    """Refuse texts, sequences, images that are none, and such as a change of colour would clip.
+    Raises a DataError.
+    """
     found = ", ".join(
         f"{name} {each.describe()}".strip()
         for name, each in inputs.items()
@@ -78,8 +81,12 @@ def check_inputs(inputs, data):
             f"The data has {found}, and a regressor takes images, numbers and classes.",
             hint="Leave out such columns with --ignore-columns, or choose another plugin.",
         )
-    if "" in inputs and len(inputs[""].shape) == 3:
-        check_features(data, "A regressor")
+    if any(len(each.shape) == 3 for each in inputs.values()):
+        if not any(getattr(options, name) for name in CLIPPING):
+            data = data._replace(value_range=())
+        # Of images with names, the values alone are checked.
+        named = data._replace(dtype="float32", components=())
+        check_features(data if "" in inputs else named, "A regressor")
 
 
 def flatten(tensor):
