@@ -4,9 +4,10 @@ import types
 
 import numpy as np
 import pytest
-from graph_fixtures import evaluate
+from graph_fixtures import evaluate, make_run
 from score_fixtures import SPLITS, make_options, write_quarters
 from toolkit_agreement import network, train_once
+from toolkit_agreement.options import AgreementOptions
 
 from toolkit import tf
 
@@ -31,6 +32,16 @@ def test_equal_views_of_one_example_have_finite_gradients():
     x = tf.ones([1, 3])
     (gradient,) = tf.gradients(loss(x, x), [x])
     assert np.isfinite(evaluate(gradient)).all()
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("options", [{"cutout": 0.5}, {"rand_augment": 2}], ids=str)
+def test_the_second_view_is_changed_by_cutout_and_rand_augment(mode, options):
+    model = types.SimpleNamespace(project=lambda x, training: x, embed=lambda x, training: x)
+    run = make_run(mode, classes=[("agreement", AgreementOptions)], augment="none", **options)
+    images = np.random.RandomState(0).rand(4, 12, 12, 3).astype(np.float32)
+    views = network.forward(model, tf.constant(images), run)
+    assert not np.allclose(evaluate(views["second"]), images, atol=0.01)
 
 
 def test_its_features_tell_the_classes_apart_that_it_was_not_shown(tmp_path, monkeypatch):

@@ -20,20 +20,7 @@ views: test-time augmentation. sheet: a picture of what the options do.
 """
 
 from .apply import augment, augment_with_masks
-from .colour import adjust_colour
-from .geometry import PixelMove, Warp, draw_move
-from .mixing import cut_out, mix_examples
+from .mixing import mix_examples
 from .views import check_views, map_views
 
-__all__ = [
-    "PixelMove",
-    "Warp",
-    "adjust_colour",
-    "augment",
-    "augment_with_masks",
-    "check_views",
-    "cut_out",
-    "draw_move",
-    "map_views",
-    "mix_examples",
-]
+__all__ = ["augment", "augment_with_masks", "check_views", "map_views", "mix_examples"]

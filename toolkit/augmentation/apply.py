@@ -16,7 +16,7 @@ _REQUESTS = (
 )
 
 
-def augment(images, run):
+def augment(images, run, always=False):
     """Change training images as the options say; in other modes return them unchanged.
 
     The random numbers are a function of the seed, the step and the name of each change: a second
@@ -26,14 +26,15 @@ def augment(images, run):
         images: float32 [N, H, W, C] in [0, 1]. Examples that are no images are returned unchanged
             with the default preset.
         run: its options are `AugmentationOptions`.
+        always: change them in other modes, too.
 
     Raises:
         UsageError: an option that the data cannot follow was set.
     """
-    return augment_with_masks(images, None, run)[0]
+    return augment_with_masks(images, None, run, always)[0]
 
 
-def augment_with_masks(images, masks, run):
+def augment_with_masks(images, masks, run, always=False):
     """Change training images as the options say, and move their masks with them.
 
     Args:
@@ -42,11 +43,12 @@ def augment_with_masks(images, masks, run):
             moved by whole pixels, so no class is mixed with another. Changes of colour do not
             change them, and `cutout` covers a box of the image, not of its mask.
         run: its options are `AugmentationOptions`.
+        always: change them in other modes than "train", too.
 
     Returns:
         Images and masks, in the shapes that they had.
     """
-    if run.mode != "train":
+    if run.mode != "train" and not always:
         return images, masks
     if images.shape.ndims != 4:
         for name in _REQUESTS:

@@ -35,10 +35,11 @@ def forward(model, features, run):
         return {"embedding": model.embed(features, training=False)}
     if run.mode == "train":
         # One pass of both views: they share the moments of batch norm.
-        views = change(tf.concat([features, features], axis=0), run)
+        views = augmentation.augment(tf.concat([features, features], axis=0), run)
         first, second = tf.split(model.project(views, training=True), 2)
         return {"first": first, "second": second}
-    first, second = (model.project(x, training=False) for x in (features, change(features, run)))
+    other = augmentation.augment(features, run, always=True)
+    first, second = (model.project(x, training=False) for x in (features, other))
     return {"first": first, "second": second, "embedding": model.embed(features, training=False)}
 
 
@@ -51,12 +52,6 @@ def loss(outputs, run):
         return similarity
     spread, covariance = (sum(terms) for terms in zip(collapse(first), collapse(second)))
     return SIMILARITY_WEIGHT * similarity + VARIANCE_WEIGHT * spread + covariance
-
-
-def change(images, run):
-    """Change each of the images [N, H, W, C] at random, as the options say, in any mode."""
-    move = augmentation.draw_move(images, run)
-    return augmentation.adjust_colour(images if move is None else move.read(images), run)
 
 
 def collapse(projections):
