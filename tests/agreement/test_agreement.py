@@ -9,7 +9,7 @@ from score_fixtures import SPLITS, make_options, write_quarters
 from toolkit_agreement import network, train_once
 from toolkit_agreement.options import AgreementOptions
 
-from toolkit import tf
+from toolkit import augmentation, tf
 
 
 def loss(first, second):
@@ -42,6 +42,11 @@ def test_the_second_view_is_changed_by_cutout_and_rand_augment(mode, options):
     images = np.random.RandomState(0).rand(4, 12, 12, 3).astype(np.float32)
     views = network.forward(model, tf.constant(images), run)
     assert not np.allclose(evaluate(views["second"]), images, atol=0.01)
+
+
+def test_the_colours_of_the_preset_for_colour_images_do_nothing_to_grey_ones():
+    run = make_run(classes=[("agreement", AgreementOptions)], augment="colour")
+    assert augmentation.augment(tf.zeros([4, 12, 12, 1]), run).shape.as_list() == [4, 12, 12, 1]
 
 
 def test_its_features_tell_the_classes_apart_that_it_was_not_shown(tmp_path, monkeypatch):

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..compat import tf
 from ..errors import UsageError
-from ..options import OFF, AugmentationOptions
 from .geometry import same_shape
 
 LUMA = np.array([0.299, 0.587, 0.114])  # Rec. 601, as in Pillow
@@ -41,10 +40,11 @@ def adjust_colour(images, run):
     """
     options = run.options
     is_colour = images.shape.as_list()[-1] == 3
-    preset = AugmentationOptions.presets.get(options.augment, OFF)
+    presets = (vars(cls).get("presets", {}) for cls in type(options).__mro__)  # a plugin's first
+    preset = next((each[options.augment] for each in presets if options.augment in each), {})
     for name in () if is_colour else _COLOUR_OPTIONS:
         value = getattr(options, name)
-        if value and value != preset[name]:  # someone set it by name
+        if value and value != preset.get(name):  # someone set it by name
             raise UsageError(
                 f"Option {name} is {value}, but the images have no colour: the number of their "
                 f"channels is {images.shape.as_list()[-1]}, not 3.",
