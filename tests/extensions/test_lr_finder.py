@@ -5,10 +5,11 @@ import io
 import json
 import math
 
+import matplotlib
 import numpy as np
 import pytest
 from linear_fixtures import LINEAR
-from toolkit_extensions import rate_search
+from toolkit_extensions import rate_recorder, rate_search
 from toolkit_extensions.lr_finder import MIN_STEPS
 
 import toolkit
@@ -95,7 +96,8 @@ def test_a_search_writes_a_table_a_figure_and_a_proposal(data, tmp_path):
         assert rate == pytest.approx(float(table[step - 1]["learning_rate"]), rel=1e-4)
 
 
-def test_a_search_ends_where_the_loss_diverges(data, tmp_path):
+def test_a_search_ends_where_the_loss_diverges(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)  # as of a matplotlibrc
     log = io.StringIO()
     more = {"optimizer": "sgd", "optimizer_args": "", "clip": "none"}
     run = search(tmp_path, data, log, lr_low=1e-3, lr_high=1e9, **more)
@@ -119,12 +121,29 @@ def test_a_resumed_search_has_the_table_of_an_uninterrupted_one(data, tmp_path):
     assert testing.fingerprint(str(paused)) == testing.fingerprint(str(whole))
 
 
+def test_a_search_keeps_its_rates_and_its_proposal(data, tmp_path):
+    search(tmp_path, data)
+    with pytest.raises(UsageError, match="rise from 1e-07 to 10 over 100 steps"):
+        search(tmp_path, data, steps=150)
+    assert len(rows(tmp_path / "run")) == 100
+
+
+def test_the_state_of_a_search_of_an_earlier_version_is_taken():
+    recorder = rate_recorder.RateRecorder("", "loss", None, (1e-7, 10.0, 100), 4)
+    recorder.set_state({"losses": ["1.5"]})
+    assert recorder.state() == {"losses": ["1.5"], "rates": [1e-7, 10.0, 100]}
+
+
+def test_a_search_whose_loss_diverges_at_once_says_so():
+    assert "the loss diverged within 10 steps" in rate_recorder.sentence(None, "rates.png")
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
         ({"lr_low": 1.0, "lr_high": 1.0}, "lr_low is 1 and lr_high 1; the rate has to rise"),
         ({"steps": 99}, "lr-finder needs 100 steps or more, and the run has 99"),
-        ({"evaluate": "yes"}, "are no model"),
+        ({"evaluate": "yes"}, "trains no model that could be evaluated"),
     ],
     ids=str,
 )

@@ -85,7 +85,7 @@ def session_hooks(losses, run):
 
 
 def check(run) -> None:
-    """Check that the rates rise over enough steps. Raises UsageError."""
+    """Check that the rates rise over enough steps, and nothing is evaluated. Raises UsageError."""
     low, high = run.options.lr_low, run.options.lr_high
     if not low < high:
         raise UsageError(
@@ -96,4 +96,9 @@ def check(run) -> None:
         raise UsageError(
             f"lr-finder needs {MIN_STEPS} steps or more, and the run has {run.total_steps}.",
             hint="Set --steps 200.",
+        )
+    if run.options.evaluate:
+        raise UsageError(
+            "A run with lr-finder trains no model that could be evaluated.",
+            hint="Leave out --evaluate.",
         )

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import toolkit
 
@@ -32,9 +32,16 @@ class RateRecorder(toolkit.SessionHook):
         self._losses: List[float] = []
 
     def state(self) -> Dict[str, Any]:
-        return {"losses": [repr(loss) for loss in self._losses]}  # JSON has no nan
+        losses = [repr(loss) for loss in self._losses]  # JSON has no nan
+        return {"losses": losses, "rates": list(self._rates)}
 
     def set_state(self, state: Dict[str, Any]) -> None:
+        low, high, steps = rates = tuple(state.get("rates", self._rates))
+        if rates != self._rates:
+            raise toolkit.UsageError(
+                f"The rates of this search rise from {low:g} to {high:g} over {steps} steps.",
+                hint="Begin a new run.",
+            )
         self._losses = [float(text) for text in state.get("losses", [])]
 
     def fetches(self) -> Any:
@@ -56,26 +63,33 @@ class RateRecorder(toolkit.SessionHook):
         return rate_search.rate_at(step, *self._rates)
 
     def _write(self) -> None:
+        from matplotlib import style
+
         rates = [self._rate(step) for step in range(1, len(self._losses) + 1)]
         smoothed = rate_search.smooth(self._losses)
         proposal = rate_search.propose(rates, self._losses)
         write_text(self._file("rates.csv"), table(rates, self._losses, smoothed))
-        draw(self._file("rates.png"), rates, smoothed, proposal, self._loss_name)
-        rate = None if proposal is None else proposal.learning_rate
         record = {} if proposal is None else proposal._asdict()
         write_text(self._file("rates.json"), json.dumps({"loss": self._loss_name, **record}) + "\n")
-        self.loop.log(sentence(rate, self._file("rates.png")))
+        with style.context("default"):  # anybody can put a matplotlibrc in the working directory
+            draw(self._file("rates.png"), rates, smoothed, proposal, self._loss_name)
+        self.loop.log(sentence(proposal, self._file("rates.png")))
 
     def _file(self, name: str) -> str:
         os.makedirs(self._folder, exist_ok=True)
         return os.path.join(self._folder, name)
 
 
-def sentence(rate: Any, path: str) -> str:
+def sentence(proposal: Optional[rate_search.Proposal], path: str) -> str:
     """What the run says at its end."""
-    if rate is None:
-        return f"lr-finder: the loss never falls, so no learning rate is proposed; see {path}"
-    return f"lr-finder: --learning-rate {rate:.2g} is where the loss falls most steeply; see {path}"
+    if proposal is None:
+        text = f"the loss diverged within {rate_search.MIN_RECORDS} steps, so no learning rate is "
+        text += "proposed: set a lower --lr-low"
+    elif proposal.learning_rate is None:
+        text = "the loss never falls, so no learning rate is proposed"
+    else:
+        text = f"--learning-rate {proposal.learning_rate:.2g} is where the loss falls most steeply"
+    return f"lr-finder: {text}; see {path}"
 
 
 def write_text(path: str, text: str) -> None:
