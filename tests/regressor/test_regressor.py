@@ -2,6 +2,7 @@
 
 import os
 
+import matplotlib
 import numpy as np
 import pytest
 from toolkit_regressor import reports
@@ -119,6 +120,13 @@ def test_metrics_have_intervals_around_them_and_the_mean_explains_nothing():
     assert reports.score(true, np.full(40, 19.5))[2]["value"] == 0
     assert len(reports.score(np.ones(3), np.zeros(3))) == 2  # equal labels have no variance
     assert "low" not in reports.score(np.ones(1), np.zeros(1))[0]
+
+
+def test_a_report_does_not_follow_a_matplotlibrc_of_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)
+    numbers = np.arange(4, dtype=np.float32)
+    examples = {"features": np.zeros((4, 2)), "labels": numbers, "value": numbers}
+    assert reports.write(examples, spec_of(numbers), str(tmp_path))["files"] == ["scatter.png"]
 
 
 @pytest.mark.parametrize(

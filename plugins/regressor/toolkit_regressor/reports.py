@@ -23,6 +23,8 @@ def write(examples, data, folder):
     evaluation; None, without a file, without labels. The examples are numpy arrays: "features" and
     "labels" as the hooks get them, and each predicted number [N] by its name.
     """
+    from matplotlib import style
+
     labels, features = examples.get("labels"), examples["features"]
     if labels is None:
         return None
@@ -32,7 +34,8 @@ def write(examples, data, folder):
     scores = {name: score(true[:, i], predicted[:, i]) for i, name in enumerate(names)}
     distances = np.abs(predicted - true) / (true.std(axis=0) + 1e-30)
     worst = np.argsort(-distances.max(axis=1), kind="stable")[:MAX_ROWS]
-    draw_scatter(names, true, predicted, os.path.join(folder, "scatter.png"))
+    with style.context("default"):  # anybody can put a matplotlibrc in the working directory
+        draw_scatter(names, true, predicted, os.path.join(folder, "scatter.png"))
     pictures = [{"file": "scatter.png", "title": "Predicted and true", "alt": "A point an example"}]
     if not isinstance(features, dict) and features.ndim == 4 and features.shape[3] in (1, 3):
         save_grid(os.path.join(folder, "worst.png"), features[worst], columns=10)
