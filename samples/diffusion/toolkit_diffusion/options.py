@@ -27,5 +27,9 @@ class DiffusionOptions(Options):
     eta: float = option(
         1.0, "new noise in each step of the sampler: 0 (none, DDIM) to 1 (DDPM)", ge=0, le=1
     )
-    dump_steps: int = option(250, "draw samples every N steps", unit="steps", ge=1)
-    dump_images: int = option(36, "samples in each picture", unit="images", ge=1)
+    dump_steps: int = option(
+        250, "draw samples every N steps", unit="steps", ge=1, affects_result=False
+    )
+    dump_images: int = option(
+        36, "samples in each picture", unit="images", ge=1, affects_result=False
+    )

@@ -21,12 +21,20 @@ class MlflowOptions(Options):
         "Server, database or folder of MLflow (default: MLFLOW_TRACKING_URI, else the folder "
         "mlruns)",
         group=GROUP,
+        affects_result=False,
     )
     mlflow_experiment: Optional[str] = option(
-        None, "Experiment (default: MLFLOW_EXPERIMENT_NAME, else the model plugin)", group=GROUP
+        None,
+        "Experiment (default: MLFLOW_EXPERIMENT_NAME, else the model plugin)",
+        group=GROUP,
+        affects_result=False,
     )
     mlflow_wait: float = option(
-        20.0, "Seconds that the end of a run waits for MLflow, at most", group=GROUP, ge=0
+        20.0,
+        "Seconds that the end of a run waits for MLflow, at most",
+        group=GROUP,
+        ge=0,
+        affects_result=False,
     )
 
 

@@ -25,4 +25,6 @@ class SegmentationOptions(Options):
         12, "channels of the first layers; each level below has twice as many", ge=1
     )
     levels: int = option(2, "how often the network halves the sides of an image", ge=1, le=6)
-    report_images: int = option(10, "images in the report of an evaluation", unit="images", ge=0)
+    report_images: int = option(
+        10, "images in the report of an evaluation", unit="images", ge=0, affects_result=False
+    )

@@ -28,4 +28,6 @@ class TextClassifierOptions(Options):
     window: int = option(5, "words that a vote depends on: a word and its neighbours", ge=1)
     max_words: int = option(100, "words of a text that are read", unit="words", ge=1)
     word_dropout: float = option(0.1, "share of words that a training step hides", ge=0, lt=1)
-    report_texts: int = option(12, "texts in the report of an evaluation", unit="texts", ge=0)
+    report_texts: int = option(
+        12, "texts in the report of an evaluation", unit="texts", ge=0, affects_result=False
+    )

@@ -22,5 +22,9 @@ class VAEOptions(Options):
         [512, 256], "sizes of the encoder's hidden layers; the decoder mirrors them", unit="units"
     )
     beta: float = option(1.0, "weight of the divergence in the loss", ge=0)
-    dump_steps: int = option(500, "draw reconstructions and samples every N steps", ge=1)
-    dump_images: int = option(12, "images in a row of a picture", unit="images", ge=1)
+    dump_steps: int = option(
+        500, "draw reconstructions and samples every N steps", ge=1, affects_result=False
+    )
+    dump_images: int = option(
+        12, "images in a row of a picture", unit="images", ge=1, affects_result=False
+    )
