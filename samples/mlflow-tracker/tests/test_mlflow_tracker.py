@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 from mlflow.tracking import MlflowClient
 from toolkit_mlflow_tracker import run_files
-from toolkit_mlflow_tracker.destination import read_destination
+from toolkit_mlflow_tracker.destination import (
+    Destination,
+    choose_destination,
+    read_destination,
+    write_destination,
+)
 from toolkit_mlflow_tracker.worker import Worker
 
 import toolkit
@@ -254,6 +260,16 @@ def test_a_resume_sends_what_a_server_missed_to_the_place_of_mlflows_variables(
 
 
 # -------------------------------------------------------------------------------------------- parts
+
+
+def test_a_resume_with_another_experiment_begins_a_new_run(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
+    began = Destination("file:a", "mine", "1", 3)
+    write_destination(str(tmp_path), began)
+    for experiment, expected in (("", began), ("yours", Destination("file:a", "yours"))):
+        options = SimpleNamespace(mlflow_uri=None, mlflow_experiment=experiment)
+        assert choose_destination(options, str(tmp_path)) == expected
 
 
 def test_names_and_values_are_what_mlflow_accepts():

@@ -37,12 +37,11 @@ def choose_destination(options: Any, folder: str) -> Destination:
     """Choose where a run is logged: where the user says, else where it began, else in mlruns."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    recorded = read_destination(folder)
-    uri = options.mlflow_uri or os.environ.get("MLFLOW_TRACKING_URI")
-    if recorded is not None and uri in (None, "", recorded.uri):
-        return recorded
+    before = read_destination(folder) or Destination(os.path.abspath("mlruns"), None)
+    uri = options.mlflow_uri or os.environ.get("MLFLOW_TRACKING_URI") or before.uri
     experiment = options.mlflow_experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME")
-    return Destination(uri or os.path.abspath("mlruns"), experiment)
+    chosen = Destination(uri, experiment or before.experiment)
+    return before if chosen[:2] == before[:2] else chosen
 
 
 def read_destination(folder: str) -> Optional[Destination]:
