@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from toolkit_text_classifier import reviews, words
+from toolkit_text_classifier import report, reviews, words
 
 from toolkit import DataError, open_trained, testing, tf
 
@@ -93,6 +93,14 @@ def write_texts(path):
     rows = [f'"number {n} is {w} of course",{w}' for n in range(30) for w in ("even", "odd")]
     path.write_text("\n".join(["note,label", *rows]) + "\n")
     return f"table:{path}"
+
+
+def test_words_in_any_letters_are_drawn(tmp_path):
+    page = report.Page(["good", "плохо"])
+    page.add_line(0, 1)
+    page.add_words(["größe", "слово", "猫"], np.eye(3, 2))
+    page.save(str(tmp_path / "votes.png"))
+    assert (tmp_path / "votes.png").exists()
 
 
 def test_a_table_with_a_column_of_texts_replaces_the_reviews(tmp_path):

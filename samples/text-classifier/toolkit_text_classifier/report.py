@@ -80,6 +80,8 @@ class Page:
             self._add(word, BLACK, tuple(int(255 * value) for value in ground))
 
     def _add(self, text, color, ground) -> None:
+        # Pillow's default font may have the letters of Latin-1 alone.
+        text = text.encode("latin-1", "replace").decode("latin-1")
         width = self._font.getbbox(text)[2] if hasattr(self._font, "getbbox") else 6 * len(text)
         if self._x + width > WIDTH - MARGIN:
             self._x, self._y = 4 * MARGIN, self._y + LINE
