@@ -130,7 +130,9 @@ def format_scores(matrix, values):
     rows = [("accuracy", scores.with_ends(*scores.accuracy(matrix)))]
     rows += [(f"{name} F1", score) for name, score in values["f1"].items()]
     lines = ["", "             value  95 % interval"]
-    lines += [f"{n:>11} {v['value']:.4f}  {v['low']:.4f} to {v['high']:.4f}" for n, v in rows]
+    for name, v in rows:
+        interval = f"  {v['low']:.4f} to {v['high']:.4f}" if "low" in v else ""
+        lines.append(f"{name:>11} {v['value']:.4f}{interval}")
     calibration = values["calibration"]
     if calibration:
         lines += ["", f"calibration error (ECE) {calibration['ece']:.4f}: the mean distance of"]

@@ -15,7 +15,8 @@ def f1_scores(matrix):
     """Macro and weighted F1, each with its `toolkit.statistics.Interval`, by name.
 
     Macro is the mean over the classes that are a label or a prediction at least once, weighted the
-    mean with the number of examples as weight; both as in scikit-learn.
+    mean with the number of examples as weight; both as in scikit-learn. An interval without width
+    is None: that of no mistake, of which no draw of the examples has one either.
     """
     counts = matrix.reshape(-1)
     cells = np.flatnonzero(counts)
@@ -26,7 +27,8 @@ def f1_scores(matrix):
             return np.array([average(*class_sums(cells, draw, len(matrix))) for draw in draws])
 
         value = float(statistic(counts[cells][None])[0])
-        scores[name] = value, statistics.bootstrap_counts(statistic, counts[cells])
+        interval = statistics.bootstrap_counts(statistic, counts[cells])
+        scores[name] = value, interval if interval.low < interval.high else None
     return scores
 
 
@@ -89,4 +91,4 @@ def to_json(matrix, calibrated):
 
 
 def with_ends(value, interval):
-    return {"value": value, **interval.as_json()}
+    return {"value": value, **(interval.as_json() if interval else {})}
