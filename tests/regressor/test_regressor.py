@@ -96,6 +96,16 @@ def test_errors_of_0_and_3_deviations_cost_what_the_option_says(graph, loss, cos
         assert session.run(value) == pytest.approx(cost)
 
 
+def test_a_number_that_is_equal_in_all_examples_is_left_out_of_what_is_explained(graph):
+    targets = Targets(testing.make_run("regressor", "eval", spec_of(np.float32([[0, 1], [1, 2]]))))
+    labels, predicted = tf.constant([[0.1, 0.0], [0.1, 2.0]]), tf.constant([[5.0, 0.0], [5.0, 1.0]])
+    value, update = targets.metrics(labels, {"values": predicted})["explained"]
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(update)
+        assert session.run(value) == pytest.approx(0.5)  # 1 - 1 / 2 of the second number
+
+
 @pytest.mark.parametrize(
     "columns, names",
     [

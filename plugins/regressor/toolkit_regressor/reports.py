@@ -32,7 +32,9 @@ def write(examples, data, folder):
     true = np.reshape(labels, [len(labels), -1]).astype(np.float64)  # [N, L]
     predicted = np.stack([examples[name] for name in names], 1).astype(np.float64)
     scores = {name: score(true[:, i], predicted[:, i]) for i, name in enumerate(names)}
-    distances = np.abs(predicted - true) / (true.std(axis=0) + 1e-30)
+    varies = np.ptp(true, axis=0) > 0  # the others count where there are no such numbers
+    scale = np.where(varies, true.std(axis=0), np.inf if varies.any() else 1)
+    distances = np.abs(predicted - true) / scale
     worst = np.argsort(-distances.max(axis=1), kind="stable")[:MAX_ROWS]
     with style.context("default"):  # anybody can put a matplotlibrc in the working directory
         draw_scatter(names, true, predicted, os.path.join(folder, "scatter.png"))
@@ -54,7 +56,7 @@ def score(true, predicted):
     root = mean_of(squares, "root mean squared error", "large errors count more")
     for end in {"value", "low", "high"} & set(root):
         root[end] = max(root[end], 0.0) ** 0.5
-    if not spread.any():
+    if true.min() == true.max():
         return [error, root]
     share = 1 - squares.mean() / spread.mean()
     # The ratio of two means varies like the mean of these values (delta method).

@@ -80,7 +80,8 @@ class Targets:
         mean, as in scikit-learn: name -> (value, update_op).
 
         `explained` is 1 without an error, 0 if each prediction is the mean of the split, below 0
-        for what is worse, nan where all labels are equal.
+        for what is worse. It leaves out a number that is equal in all examples, and is nan if there
+        is no other.
         """
         true = tf.cast(self._join(labels), tf.float64)
         offsets = true - tf.cast(self._mean.read_value(), tf.float64)  # small: squares are exact
@@ -96,8 +97,8 @@ class Targets:
         update = sums.assign_add(tf.reduce_sum(parts, axis=1), read_value=False)
         count, squares, offset, spread = tf.unstack(sums.read_value())  # [L] each
         variance = spread - tf.square(offset) / count
-        is_there = variance > 1e-12 * spread  # more than rounding
-        explained = 1 - squares / tf.where(is_there, variance, tf.ones_like(variance) * np.nan)
+        varies = variance > 1e-12 * spread  # by more than rounding
+        explained = tf.boolean_mask(1 - squares / variance, varies)
         values = {"rmse": tf.sqrt(squares / count), "explained": explained}
         return {n: (tf.cast(tf.reduce_mean(v), tf.float32), update) for n, v in values.items()}
 
