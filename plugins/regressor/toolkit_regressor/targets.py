@@ -37,7 +37,9 @@ def label_names(data):
         columns = ["value"] * label.size
     names = [re.sub(r"[^A-Za-z0-9]+", "_", column).strip("_") or "value" for column in columns]
     names = ["value" if name in OTHER_MEANING else name for name in names]
-    return [n if names.count(n) == 1 else f"{n}_{i}" for i, n in enumerate(names)]
+    numbered = [f"{name}_{i}" for i, name in enumerate(names)]
+    some = [n if names.count(n) == 1 else other for n, other in zip(names, numbered)]
+    return some if len({*some}) == len(some) else numbered
 
 
 def new_moments(scope, size):
