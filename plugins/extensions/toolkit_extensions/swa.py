@@ -104,7 +104,8 @@ def rate_at(rate, full_rate, step, run):
 def average_at_end_of_cycle(averages, run):
     """An op that adds the weights to the mean where a cycle ends.
 
-    A run that is continued beyond its former end starts the mean again at its new first step. With
+    A run that is continued beyond its former end starts the mean again at its new first step. If
+    that step is past already, the mean goes on: its weights are of about the same steps. With
     --accumulate, this op runs in steps that apply an update alone: the weights stay as they are to
     the step before the next one, so a cycle that ends by then has these.
     """
