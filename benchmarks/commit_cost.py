@@ -62,7 +62,8 @@ class PartTimer:
 
 def main():
     arguments = parse_arguments()
-    options = dict(text.lstrip("-").replace("-", "_").split("=") for text in arguments.flags)
+    flags = [text.lstrip("-").split("=", 1) for text in arguments.flags]
+    options = {name.replace("-", "_"): value for name, value in flags}
     options.update(steps=str(arguments.steps), evaluate="no")
     folder, timer = tempfile.mkdtemp(), PartTimer()
     ratios, commits = [], arguments.steps // arguments.every
