@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, List, Mapping, Optional
 
 import pydantic
-from typing_extensions import Literal
+from typing_extensions import Annotated, Literal
 
 from toolkit import AugmentationOptions, option
 
@@ -27,7 +27,7 @@ class ClassifierOptions(AugmentationOptions):
         "perceptron, small convolutional network, or residual network; auto: cnn for images",
         group="Network",
     )
-    hidden: List[int] = option(
+    hidden: List[Annotated[int, pydantic.Field(ge=1)]] = option(
         [128],
         "sizes of the hidden layers of the mlp",
         unit="units",
@@ -75,13 +75,6 @@ class ClassifierOptions(AugmentationOptions):
         "evaluate and predict with the mean over several views of each image",
         group="Augmentation",
     )
-
-    @pydantic.field_validator("hidden")
-    @classmethod
-    def _check_hidden(cls, value):
-        if min(value) < 1:
-            raise ValueError("every size should be 1 or more")
-        return value
 
     @pydantic.field_validator("class_weights")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, List, Mapping
 
 import pydantic
-from typing_extensions import Literal
+from typing_extensions import Annotated, Literal
 
 from toolkit import AugmentationOptions, option
 
@@ -28,7 +28,7 @@ class RegressorOptions(AugmentationOptions):
         "what the images show; sets the strengths of the options of this group",
         group="Augmentation",
     )
-    hidden: List[int] = option(
+    hidden: List[Annotated[int, pydantic.Field(ge=1)]] = option(
         [64, 64], "sizes of the hidden layers", unit="units", group="Network", min_length=1
     )
     dropout: float = option(
@@ -40,10 +40,3 @@ class RegressorOptions(AugmentationOptions):
         "deviation of the label, the size beyond it",
         group="Loss",
     )
-
-    @pydantic.field_validator("hidden")
-    @classmethod
-    def _check_hidden(cls, value):
-        if min(value) < 1:
-            raise ValueError("every size should be 1 or more")
-        return value

@@ -71,7 +71,7 @@ def test_cross_entropy_stays_finite_for_extreme_logits(session):
 
 def test_a_layer_without_units_is_refused(tmp_path):
     data = testing.write_digits(str(tmp_path / "digits.npz"))
-    with pytest.raises(UsageError, match="each needs 1 or more"):
+    with pytest.raises(UsageError, match="greater than or equal to 1"):
         testing.train("vae", str(tmp_path / "run"), data=data, hidden="8,0")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from toolkit import DataError, UsageError, tf
+from toolkit import DataError, tf
 
 
 class Normal(NamedTuple):
@@ -22,7 +22,6 @@ class Autoencoder:
 
     def __init__(self, run):
         check_data(run.data)
-        check_sizes(run.options.hidden)
         shape, hidden, code = list(run.data.shape), list(run.options.hidden), run.options.code
         pixels = run.data.features.size
         layers = tf.keras.layers
@@ -71,13 +70,4 @@ def check_data(data) -> None:
         raise DataError(
             f"The autoencoder needs images of bytes, and the data has {data.describe_features()}.",
             hint="Choose images with --data.",
-        )
-
-
-def check_sizes(hidden) -> None:
-    """Raise UsageError if a hidden layer has no units."""
-    if any(units < 1 for units in hidden):
-        raise UsageError(
-            f"The hidden layers have {list(hidden)} units; each needs 1 or more.",
-            hint="Omit --hidden for the default.",
         )

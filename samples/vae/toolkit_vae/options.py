@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, List, Mapping
 
+import pydantic
+from typing_extensions import Annotated
+
 from toolkit import Options, option
 
 
@@ -18,7 +21,7 @@ class VAEOptions(Options):
     }
 
     code: int = option(16, "length of the code", unit="values", ge=1)
-    hidden: List[int] = option(
+    hidden: List[Annotated[int, pydantic.Field(ge=1)]] = option(
         [512, 256], "sizes of the encoder's hidden layers; the decoder mirrors them", unit="units"
     )
     beta: float = option(1.0, "weight of the divergence in the loss", ge=0)
