@@ -69,8 +69,9 @@ class Encoder:
     """Stages of convolutions as the classifier's cnn has them; two dense layers project them."""
 
     def __init__(self, run):
-        check_features(run.data, "A network of agreement")
-        check_image_size(run.data.shape, MIN_SIDE, "A network of agreement", "Use larger images")
+        subject = "A network of agreement"
+        check_features(run.data, subject)
+        check_image_size(run.data.shape, MIN_SIDE, subject, "Choose another plugin")
         layers = convolutions.Layers(run, "agreement")
         self._data = run.data
         self._stages = convolutions.Stages(layers, run.data.shape, MAX_FILTERS)
