@@ -113,6 +113,16 @@ def test_a_name_without_glyphs_is_drawn_as_the_number_of_its_class():
     assert reports.drawable_names(names) == ["cat", "1", r"two\nlines", "3", "$x$"]
 
 
+def test_so_many_classes_that_a_picture_has_fewer_pixels_have_no_matrix(tmp_path):
+    data = make_data((8, 8, 1), reports.MAX_SHOWN + 1)
+    summary = reports.write(examples(), data, str(tmp_path))
+    assert summary["files"] == ["report.txt", "report.json", "mistakes.png"]
+    assert summary["confusions"][0] == {"true": "0", "predicted": "1", "count": 1}
+    assert "confusion" not in read_report(tmp_path)
+    text = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    assert "accuracy 0.6667 on 6 examples\n\n             value" in text
+
+
 def test_the_numbers_of_a_known_confusion(tmp_path):
     """Ten of class 0, of which two become 1; ten of class 1, all right; class 2 has no example."""
     labels = np.repeat([0, 1], 10).astype(np.int32)

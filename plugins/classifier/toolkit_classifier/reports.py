@@ -22,12 +22,14 @@ TILE, GAP, TITLE = 118, 20, 40  # pixels of mistakes.png: side of an image, betw
 FRAME = 120  # grey level
 INK = "#7d848e"  # of text on a clear ground: legible on a white and on a dark page
 MAX_LABELLED = 25  # classes up to which confusion.png has numbers and names
+MAX_SHOWN = 1500  # classes up to which the confusion matrix is written: as many as pixels
 BLUE, ORANGE = np.array([0.13, 0.38, 0.66]), np.array([0.85, 0.37, 0.05])
 
 
 def write(examples, data, folder):
-    """Write report.txt, report.json, confusion.png and, for images, mistakes.png. Return a summary
-    for the result of the evaluation; None, without writing a file, if there are no labels.
+    """Write report.txt, report.json, confusion.png unless of many classes, and, for images,
+    mistakes.png. Return a summary for the result of the evaluation; None, without writing a file,
+    if there are no labels.
 
     The examples are numpy arrays: "labels" int [N], "label" int [N] (the prediction), "probability"
     float [N], and "features", which are [N, H, W, C] in [0, 1] for images.
@@ -40,17 +42,20 @@ def write(examples, data, folder):
     report = class_scores(matrix, names)
     calibrated = scores.calibration(examples)
     values = scores.to_json(matrix, calibrated)
-    files = ["report.txt", "report.json", "confusion.png"]
+    files = ["report.txt", "report.json"]
+    is_shown = len(names) <= MAX_SHOWN
     with open_text(folder, "report.txt") as file:
         file.write(format_report(matrix, report, names) + format_scores(matrix, values))
     with open_text(folder, "report.json") as file:
-        content = {"classes": report, "class_names": names, "confusion": matrix.tolist()}
-        content.update(values)
+        content = {"classes": report, "class_names": names}
+        content.update({"confusion": matrix.tolist()} if is_shown else {}, **values)
         json.dump(content, file, indent=2, ensure_ascii=False)
     indices = worst_mistakes(examples, data.shape)
     with default_style():
         drawable = drawable_names(names)
-        draw_confusion(matrix, drawable, os.path.join(folder, "confusion.png"))
+        if is_shown:
+            draw_confusion(matrix, drawable, os.path.join(folder, "confusion.png"))
+            files.append("confusion.png")
         if len(indices):
             draw_mistakes(examples, indices, drawable, os.path.join(folder, "mistakes.png"))
             files.append("mistakes.png")
@@ -79,7 +84,8 @@ def class_names(data):
 
 
 def confusion_matrix(labels, predicted, num_classes):
-    cells = np.bincount(labels * num_classes + predicted, minlength=num_classes**2)
+    places = labels.astype(np.int64) * num_classes + predicted
+    cells = np.bincount(places, minlength=num_classes**2)
     return cells.reshape(num_classes, num_classes)
 
 
@@ -102,7 +108,7 @@ def share(part, whole):
 
 
 def format_report(matrix, report, names):
-    """The scores and the confusion matrix as plain text."""
+    """The scores and the confusion matrix, unless of many classes, as plain text."""
     names = [shorten(escape(name), MAX_NAME) for name in names]
     wide = max(8, max(columns(name) for name in names))
     lines = [f"{align('class', wide)}  precision  recall      f1  examples"]
@@ -114,8 +120,10 @@ def format_report(matrix, report, names):
         )
     total = int(matrix.sum())
     accuracy = f"{matrix.trace() / total:.4f}"
-    lines += ["", f"accuracy {accuracy} on {total} examples", ""]
-    lines.append(f"{align('true', wide)}  predicted, in the order of the rows")
+    lines += ["", f"accuracy {accuracy} on {total} examples"]
+    if len(names) > MAX_SHOWN:
+        return "\n".join(lines) + "\n"
+    lines += ["", f"{align('true', wide)}  predicted, in the order of the rows"]
     cell = len(str(matrix.max())) + 1
     for name, row in zip(names, matrix):
         counts = "".join("{:>{}}".format(count or ".", cell) for count in row.tolist())
@@ -160,13 +168,13 @@ def worst_classes(report):
 
 def most_common_confusions(matrix, names):
     """The largest counts outside of the diagonal."""
-    wrong = matrix - np.diag(np.diag(matrix))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:MAX_LISTED]
-    cells = [np.unravel_index(place, wrong.shape) for place in order]
+    true, predicted = np.nonzero(matrix)
+    counts = np.where(true == predicted, 0, matrix[true, predicted])
+    order = np.argsort(-counts, kind="stable")[:MAX_LISTED]
     return [
-        {"true": names[row], "predicted": names[column], "count": int(wrong[row, column])}
-        for row, column in cells
-        if wrong[row, column]
+        {"true": names[true[k]], "predicted": names[predicted[k]], "count": int(counts[k])}
+        for k in order
+        if counts[k]
     ]
 
 
