@@ -9,6 +9,7 @@ from toolkit_classifier import networks
 
 from toolkit import DataError, Split, UsageError, tf
 from toolkit.data.examples import describe
+from toolkit.graph.run import step_builder_of
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,20 @@ def count_cnn(*channels):
 def test_a_network_has_a_known_number_of_parameters(shape, options, count):
     build_outputs(shape, **options)
     assert sum(int(np.prod(v.shape.as_list())) for v in tf.trainable_variables()) == count
+
+
+@pytest.mark.parametrize(
+    "values, notes",
+    [
+        ({}, []),
+        ({"hidden": [64]}, ["hidden has no effect: network auto is cnn for these images"]),
+        ({"hidden": [64], "network": "mlp"}, []),
+    ],
+)
+def test_hidden_layers_that_the_chosen_network_does_not_have_are_noted(values, notes):
+    run = make_run(**values)
+    plugin.build(run=run)
+    assert step_builder_of(run).notes == notes
 
 
 @pytest.mark.parametrize(

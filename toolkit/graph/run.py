@@ -578,6 +578,14 @@ class Run:
         """
         self._builder.log(name, value)
 
+    def note(self, text: str) -> None:
+        """Say something at the start of the run, such as which option has no effect on its data.
+
+        Args:
+            text: a sentence without a full stop.
+        """
+        self._builder.notes.append(text)
+
     @property
     def logged(self) -> Dict[str, Any]:
         """Name -> scalar tensor of all that was logged so far."""

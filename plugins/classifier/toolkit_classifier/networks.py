@@ -23,6 +23,7 @@ from toolkit import (
 )
 
 from .losses import one_hot
+from .options import HIDDEN
 
 MIN_SIDE = 8  # pixels; after two poolings, a smaller image leaves nothing to convolve
 MAX_FILTERS = 128
@@ -32,6 +33,8 @@ def build(run):
     """The network that the option `network` names, for the shapes and classes of the data."""
     name = choose_network(run.options.network, run.data)
     check_data(name, run.data)
+    if run.options.network == "auto" and name != "mlp" and run.options.hidden != HIDDEN:
+        run.note(f"hidden has no effect: network auto is {name} for these images")
     if run.options.tta:
         augmentation.check_views(run.options, run.data.shape)
     return NETWORKS[name](run)

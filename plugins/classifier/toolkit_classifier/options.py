@@ -9,7 +9,7 @@ from typing_extensions import Annotated, Literal
 
 from toolkit import AugmentationOptions, option
 
-TOP_K = 3
+HIDDEN, TOP_K = [128], 3
 
 
 class ClassifierOptions(AugmentationOptions):
@@ -28,7 +28,7 @@ class ClassifierOptions(AugmentationOptions):
         group="Network",
     )
     hidden: List[Annotated[int, pydantic.Field(ge=1)]] = option(
-        [128],
+        HIDDEN,
         "sizes of the hidden layers of the mlp",
         unit="units",
         group="Network",
