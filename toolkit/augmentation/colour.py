@@ -8,6 +8,7 @@ Legend: N examples in a batch, H W height and width, C channels. Images are floa
 
 from __future__ import annotations
 
+import collections
 import math
 
 import numpy as np
@@ -40,8 +41,8 @@ def adjust_colour(images, run):
     """
     options = run.options
     is_colour = images.shape.as_list()[-1] == 3
-    presets = (vars(cls).get("presets", {}) for cls in type(options).__mro__)  # a plugin's first
-    preset = next((each[options.augment] for each in presets if options.augment in each), {})
+    presets = [vars(cls).get("presets", {}) for cls in type(options).__mro__]  # a plugin's first
+    preset = collections.ChainMap(*presets).get(options.augment, {})
     for name in () if is_colour else _COLOUR_OPTIONS:
         value = getattr(options, name)
         if value and value != preset.get(name):  # someone set it by name
