@@ -210,6 +210,13 @@ def test_a_users_mistake_is_reported_before_the_first_step(cli, digits, values, 
     assert result.err.count("\n") <= 2 and not os.path.exists("run")
 
 
+def test_vectors_with_numbers_that_the_generator_cannot_make_are_refused(cli):
+    np.savez("vectors.npz", x_train=np.random.RandomState(0).randn(160, 6).astype(np.float32))
+    flags = flags_of(data="npz:vectors.npz", run_dir="run", sample_steps=0)
+    result = cli("run", "--plugin", "gan", *flags)
+    assert result.code == 4 and "The generator makes numbers from 0 to 1" in result.err
+
+
 def test_vectors_train_without_grids_and_have_scores(cli):
     random = np.random.RandomState(0)
     parts = {"x_train": random.rand(160, 6), "x_test": random.rand(40, 6)}

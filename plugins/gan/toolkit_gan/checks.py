@@ -69,6 +69,21 @@ def check_networks(options: Any, data: Any) -> None:
         _check_attention(options, data)
 
 
+def check_values(examples: Any) -> None:
+    """Check that some training examples, an array of floats, have numbers that the generator makes.
+
+    Raises:
+        DataError: a number is not in [0, 1].
+    """
+    low, high = examples.min(), examples.max()
+    if not 0 <= low <= high <= 1:  # as NaN is not
+        raise DataError(
+            "The generator makes numbers from 0 to 1, and the training examples have numbers from "
+            f"{low:g} to {high:g}.",
+            hint="Scale them to 0 to 1 before you save them.",
+        )
+
+
 def _check_clusters(options: Any, data: Any) -> None:
     if options.cluster_features == "self":
         check_image_size(

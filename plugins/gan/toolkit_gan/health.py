@@ -17,6 +17,7 @@ import toolkit
 
 from . import sampling
 from .architecture import DISCRIMINATOR, GENERATOR, augmentations
+from .checks import check_values
 from .clusters import check_clusters
 from .images import even_positions, to_unit_range
 
@@ -323,6 +324,9 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
     train = splits("train")
     steps, grid_steps = choose_sample_steps(run)
     check_clusters(run.options, run.data, train)
+    # Evenly spaced: a folder of images is read class after class.
+    reals = to_unit_range(train.take(even_positions(len(train), NUM_REALS))[0])
+    check_values(reals)
     if not steps or run.folder is None:
         return []
     inputs, columns = sampling.class_row_inputs(
@@ -336,8 +340,6 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
         "discriminator_gradient_norm": values[DISCRIMINATOR + "/gradient_norm"],
         "generator_gradient_norm": values[GENERATOR + "/gradient_norm"],
     }
-    # Evenly spaced: a folder of images is read class after class.
-    reals = to_unit_range(train.take(even_positions(len(train), NUM_REALS))[0])
     advice = advise(run.options, run.data)
     health = HealthHook(toolkit.Every(steps), scalars, images, reals, advice)
     if len(run.data.shape) != 3:  # vectors make no grid
