@@ -357,10 +357,13 @@ def test_a_run_with_no_more_samples_than_the_ruler_has_images_has_its_own_distan
     assert scores["ruler_floor"] == scores["frechet_floor"]
 
 
-def test_the_training_split_has_no_ruler_and_no_nearest_image(tmp_path):
-    result = score_fully(tmp_path, SPLITS["train"])
+def test_the_training_split_has_no_ruler_no_nearest_image_and_no_two_sample_test(tmp_path):
+    result = score_fully(tmp_path, SPLITS["train"], two_sample=True)
     assert set(os.listdir(str(tmp_path))) == {"scores.json", "scores.txt"}
-    assert "place" not in result.details["scores"] and "), " not in lines_of(result)[0]
+    lack, distance = lines_of(result)[:2]
+    assert "place" not in result.details["scores"] and "), " not in distance
+    assert lack == "no two-sample test: it needs 20 held-out images, and there are 0"
+    assert "300 of the 300 real images are also training images" in warnings_of(result)
 
 
 @pytest.mark.parametrize("count, others", [(0, "no"), (9, "only 9")])

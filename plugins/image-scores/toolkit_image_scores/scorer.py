@@ -143,14 +143,16 @@ class ImageScorer(toolkit.Scorer):
         recall and coverage depend on the number, and the values of damaged images are beside them.
         """
         fakes, classes = self._draw(self._options.score_samples, FULL_SEED)
-        # Images that are damaged must not be in the reference, where they would be their nearest.
         train = self._splits("train")
-        train = None if train is None or have_same_examples(train, reals.source) else train
         training, digests, count = None, set(), 0
-        if train is not None:
+        # Images that are damaged must not be in the reference, where they would be their nearest.
+        if train is not None and not have_same_examples(train, reals.source):
             training = self._featurize("training", train, copies.MAX_TRAINING_IMAGES)
             count = len(training)
-            digests = set(training.digests) if count == len(train) else hash_source(train)
+        if training is not None and count == len(train):
+            digests = set(training.digests)
+        elif train is not None:
+            digests = hash_source(train)
         num_damaged = min(count, self._options.score_samples, MAX_DAMAGED)
         near = even_positions(len(fakes), num_damaged or len(fakes))
         features, values, files = self._open(), {}, ["scores.json", "scores.txt"]
@@ -176,8 +178,10 @@ class ImageScorer(toolkit.Scorer):
         )
         details["features"] = {n: getattr(features, n) for n in ("name", "sha256", "size")}
         if self._options.two_sample:
-            test = two_sample.compare_with_split(fakes.source, reals.source, train, digests)
-            details.update(test)
+            others = train if count else None
+            details.update(
+                two_sample.compare_with_split(fakes.source, reals.source, others, digests)
+            )
         details = damage.remove_refused(details)
         report.write_scores(details, folder)
         return toolkit.ScoreResult(
