@@ -149,8 +149,10 @@ def test_a_tournament_that_has_begun_keeps_its_budget(plan, searches, monkeypatc
     monkeypatch.setattr(training, "count_steps", lambda words, secs: 3)
     training._keep_budget(plan._replace(minutes=9.0))  # nothing was trained with it
     training.train(None, plan._replace(minutes=before))
-    with pytest.raises(UsageError, match="This tournament began with .*, and the command has "):
-        training.train(None, plan._replace(minutes=now))
+    others = make_plan(plan.folder, "dcgan")  # of which none has begun
+    for each in (plan, others):
+        with pytest.raises(UsageError, match="This tournament began with .*, and the command has "):
+            training.train(None, each._replace(minutes=now))
 
 
 def test_an_interrupted_tournament_continues_without_a_second_check(plan, searches):

@@ -8,6 +8,7 @@ begins again.
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import math
 import os
@@ -129,7 +130,8 @@ def _keep_budget(plan: Plan) -> None:
     it has begun with others.
     """
     path, budgets = os.path.join(plan.folder, "minutes.json"), [plan.minutes]
-    if os.path.exists(path) and any(os.path.exists(plan.study_of(each)) for each in plan.rivals):
+    studies = os.path.join(glob.escape(plan.folder), FOLDER, "*", "study.json")
+    if os.path.exists(path) and glob.glob(studies):
         with open(path, encoding="utf-8") as file:
             budgets.append(json.load(file))
     now, *before = [f"{x:g} CPU minutes" if x else "another kind of budget" for x in budgets]
