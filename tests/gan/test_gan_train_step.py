@@ -134,6 +134,11 @@ def test_five_updates_use_five_batches_and_five_noises_and_make_one_step():
 # ------------------------------------------------------------------------ the order, by the edges
 
 
+def test_labels_that_are_not_one_class_are_not_used():
+    nothing, labels = models.Gan(None, None, None), {"price": tf.zeros([4]), "kind": tf.zeros([4])}
+    assert models.update_batch(nothing, tf.zeros([4, 1]), labels, 0, make_run((1,)))[1] is None
+
+
 def test_when_alternating_every_read_of_the_generators_pass_waits_for_the_discriminator():
     build_point_game(update="alternating", discriminator_steps=2)
     first, second = update_ops("discriminator")

@@ -146,7 +146,8 @@ def update_batch(model, features, labels, number: int, run) -> Tuple[Any, Any]:
     size = run.options.batch_size
     part = slice(number * size, (number + 1) * size)
     reals = scale_images(features)[part]
-    return reals, real_labels(model, reals, None if labels is None else labels[part])
+    has_classes = labels is not None and run.data.num_classes  # other labels are not used
+    return reals, real_labels(model, reals, labels[part] if has_classes else None)
 
 
 def real_labels(model, reals, classes):
