@@ -13,7 +13,7 @@ from toolkit_gan_league import programs, standings, training
 from toolkit_gan_league.programs import Task
 from toolkit_gan_league.rivals import Rival, parse_program
 
-from toolkit import RetryError, UsageError
+from toolkit import RetryError, Split, UsageError
 
 SPLIT = make_split(40)
 TASK = Task(cpu_secs=20.0, seeds=(1, 2), samples=6, shape=SHAPE, data_sha256="ab")
@@ -189,6 +189,14 @@ def test_each_seed_gets_the_data_and_writes_its_images_once(train, tmp_path):
     assert data["x_train"].shape == (40, *SHAPE) and data["y_train"].tolist() == [0, 1, 2, 3] * 10
     times = [os.stat(path).st_mtime_ns for path in paths]
     assert paths == train() and times == [os.stat(path).st_mtime_ns for path in paths]
+
+
+def test_data_of_floats_are_written_as_bytes_and_labels_that_are_no_class_are_not(tmp_path):
+    images = np.array([0, 0.2, 1.2], np.float32).reshape(3, 1, 1, 1)
+    split = Split(images, {"price": np.zeros(3, np.float32), "kind": np.arange(3)})
+    programs._write_data(split, str(tmp_path / "data.npz"))
+    with np.load(str(tmp_path / "data.npz")) as arrays:
+        assert arrays.files == ["x_train"] and arrays["x_train"].ravel().tolist() == [0, 51, 255]
 
 
 def test_a_failure_has_its_last_line_and_is_run_again(train, tmp_path):

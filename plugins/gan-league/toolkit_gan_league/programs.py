@@ -32,6 +32,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Seq
 import click
 import numpy as np
 from toolkit_image_scores.scorer import ImageScorer
+from toolkit_image_scores.sets import read_images
 
 from toolkit import DataError, RetryError, atomic_write, open_trained
 
@@ -144,12 +145,9 @@ def _lock(folder: str) -> Iterator[None]:
 
 def _write_data(split: Any, path: str) -> None:
     """Write the images of a split, and their labels where it has classes."""
-    images, labels = split.take(np.arange(len(split)))
-    if images.dtype != np.uint8:  # but floats in [0, 1]
-        images = np.rint(255 * images).astype(np.uint8)
-    arrays: Dict[str, Any] = {"x_train": images}
-    if labels is not None:
-        arrays["y_train"] = labels.astype(np.int32)
+    arrays: Dict[str, Any] = {"x_train": read_images(split, np.arange(len(split)))}
+    if split.class_labels is not None:
+        arrays["y_train"] = split.class_labels
     with atomic_write(path, durable=True) as file:
         np.savez(file, **arrays)
 
