@@ -116,7 +116,7 @@ LONG = (
     # The deepest networks of a GAN; `ci` trains smaller ones, and test_gan_networks.py has the
     # gradients of the deep ones. A run on vectors, whose scores tests/image_scores has in parts.
     "tests/gan/test_gan_plugin.py::test_two_steps_move_every_kernel_of_both_networks[resnet",
-    "tests/gan/test_gan_plugin.py::test_vectors_train_without_grids_and_have_scores",
+    "tests/gan/test_gan_plugin.py::test_what_makes_no_picture_trains_without_grids",
     # A long training without a verdict; `ci` has the bounds of each rule.
     "tests/gan/test_gan_plugin.py::test_a_healthy_run_on_digits_has_no_verdict",
     # Classifiers and GANs compiled by XLA, and whole runs of a GAN in calls of several lengths;

@@ -342,7 +342,7 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
     }
     advice = advise(run.options, run.data)
     health = HealthHook(toolkit.Every(steps), scalars, images, reals, advice)
-    if len(run.data.shape) != 3:  # vectors make no grid
+    if len(run.data.shape) != 3 or run.data.shape[2] not in (1, 3, 4):  # they make no picture
         return [health]
     reals = sampling.real_rows(train, len(inputs["z"]), run)
     return [toolkit.SampleGrids(run.folder, grid_steps, images, columns, reals), health]
