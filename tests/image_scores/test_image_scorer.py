@@ -124,6 +124,11 @@ def test_a_missing_class_is_lost_by_name_and_costs_its_share_of_the_coverage():
     assert 0 < metrics["frechet_distance_noise"] < 0.3 * metrics["frechet_distance"]
 
 
+def test_a_lost_class_has_the_name_that_the_run_of_the_features_gives_it():
+    result = score_quickly(QuarterClassifier(SPEC._replace(class_names=tuple("abcd"))), (0, 1, 3))
+    assert result.details["scores"]["classes"]["lost"] == ["c"]
+
+
 def test_the_real_side_is_computed_once_for_each_split():
     trained = QuarterClassifier()
     scorer = make_scorer(trained)

@@ -37,6 +37,7 @@ class Features(NamedTuple):
     size: int  # F
     compute: Compute
     knows_classes: bool = False  # whether it predicts classes, too
+    class_names: Sequence[str] = ()  # of these, if they have names
     close: Callable[[], None] = lambda: None
 
 
@@ -92,7 +93,8 @@ def network_features(trained: Any, name: str = "") -> Features:
             hint="Name a classifier's run with --features, or use --features pixels.",
         )
     knows_classes, size = columns.get("label") is not None, int(columns["features"].size)
-    return Features(name, trained.sha256, size, compute, knows_classes, trained.close)
+    names = trained.data.class_names
+    return Features(name, trained.sha256, size, compute, knows_classes, names, trained.close)
 
 
 # ------------------------------------------------------------------------------------------- choice

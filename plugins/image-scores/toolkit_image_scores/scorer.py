@@ -117,7 +117,7 @@ class ImageScorer(toolkit.Scorer):
         floor = frechet_floor(reals.moments, len(fakes), len(reals))
         noise, histogram = frechet_noise(fakes.features, reals.moments, classes), None
         if fakes.labels is not None and reals.labels is not None:
-            histogram = class_histogram(fakes.labels, reals.labels, self._data.class_names or ())
+            histogram = class_histogram(fakes.labels, reals.labels, self._open().class_names)
         return {
             "n": len(fakes),
             "m": len(reals),
