@@ -457,6 +457,7 @@ def test_a_measure_that_stays_has_the_values_of_real_and_damaged_images_beside_i
 
 FEW = "needs 10 images or more, and the split 'validation' has 9"
 FULL = "by {}, which only 'toolkit evaluate' measures"
+AUTO = "by classes_lost, and the features are not certain to know classes: features is auto"
 
 
 @pytest.mark.parametrize(
@@ -464,6 +465,7 @@ FULL = "by {}, which only 'toolkit evaluate' measures"
     [
         ("min:frechet_distance", 9, DataError, FEW),
         ("coverage", 9, DataError, FEW),
+        ("min:classes_lost", 100, UsageError, AUTO),
         *((f"min:{n}", 100, UsageError, FULL.format(n)) for n in scorer_module.FULL_SCORE_METRICS),
     ],
 )

@@ -201,14 +201,20 @@ def have_same_examples(a: Any, b: Any) -> bool:
 
 def check_best_metric(options: Any, validation: Any) -> None:
     """Check, before a training, that its best checkpoint can be chosen by the option's metric.
-    Raises UsageError if that is one of the full score, DataError if the validation split has too
-    few images.
+    Raises UsageError if that is one of the full score, or the features may know no classes,
+    DataError if the validation split has too few images.
     """
     metric = (options.best_metric or "").split(":")[-1]
     if metric in FULL_SCORE_METRICS:
         raise UsageError(
             f"The best checkpoint is chosen by {metric}, which only 'toolkit evaluate' measures.",
             hint="Choose it by frechet_distance or coverage, or set --best-metric none.",
+        )
+    if metric == "classes_lost" and options.features == "auto":  # which may end up at "self"
+        raise UsageError(
+            "The best checkpoint is chosen by classes_lost, and the features are not certain to "
+            "know classes: features is auto.",
+            hint="Set --features classifier, or choose it by frechet_distance or coverage.",
         )
     count = 0 if validation is None else len(validation)
     if metric in ImageScorer.names and options.evaluate and 0 < count < MIN_IMAGES:
