@@ -7,11 +7,11 @@ import types
 
 import numpy as np
 import pytest
-from gan_fixtures import make_run
+from gan_fixtures import build_image_game, make_run
 from toolkit_gan import health as rules
 from toolkit_gan.health import Health, HealthHook, Record, advise, describe, spread
 
-from toolkit import Every
+from toolkit import Every, Split
 
 # A record of a healthy run: the discriminator is right and wrong, samples vary and change.
 HEALTHY = Record(
@@ -297,3 +297,12 @@ def test_a_short_run_writes_ten_grids_unless_it_is_told_how_many(given, total, e
         options=types.SimpleNamespace(sample_steps=given), total_steps=total
     )
     assert rules.choose_sample_steps(run) == expected
+
+
+@pytest.mark.parametrize("pattern, is_judged", [("generator/dense/*", True), ("generator/*", False)])
+def test_a_generator_that_is_frozen_is_not_judged(tmp_path, pattern, is_judged):
+    game = build_image_game(freeze=[pattern])
+    vars(game.run).update(folder=str(tmp_path))
+    split = Split(np.zeros([9, 8, 8, 1], np.uint8))
+    hooks = rules.create_hooks(game.model, {}, game.run, {"train": split}.get)
+    assert [hook.name for hook in hooks] == ["samples", "health"][: 1 + is_judged]

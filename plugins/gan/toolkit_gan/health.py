@@ -320,7 +320,9 @@ def choose_sample_steps(run: toolkit.Run) -> Tuple[int, int]:
 
 
 def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
-    """The hooks of a training: grids of samples and `HealthHook`; none with sample_steps=0."""
+    """The hooks of a training: grids of samples and, unless the generator is frozen, `HealthHook`;
+    none with sample_steps=0.
+    """
     train = splits("train")
     steps, grid_steps = choose_sample_steps(run)
     check_clusters(run.options, run.data, train)
@@ -341,8 +343,10 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
         "generator_gradient_norm": values[GENERATOR + "/gradient_norm"],
     }
     advice = advise(run.options, run.data)
-    health = HealthHook(toolkit.Every(steps), scalars, images, reals, advice)
-    if len(run.data.shape) != 3 or run.data.shape[2] not in (1, 3, 4):  # they make no picture
-        return [health]
-    reals = sampling.real_rows(train, len(inputs["z"]), run)
-    return [toolkit.SampleGrids(run.folder, grid_steps, images, columns, reals), health]
+    hooks: List[toolkit.SessionHook] = []
+    if len(run.data.shape) == 3 and run.data.shape[2] in (1, 3, 4):  # others make no picture
+        shown = sampling.real_rows(train, len(inputs["z"]), run)
+        hooks.append(toolkit.SampleGrids(run.folder, grid_steps, images, columns, shown))
+    if any(name.startswith(f"{GENERATOR}/learning_rate") for name in values):  # it is not frozen
+        hooks.append(HealthHook(toolkit.Every(steps), scalars, images, reals, advice))
+    return hooks
