@@ -18,7 +18,7 @@ from toolkit.options import resolve
         (10, FEW_IMAGES - 1, "small-data", "the 2,999 images are fewer than 3,000"),
         (0, 60000, "unlabelled", "the 60,000 images have no labels"),
         (1, 60000, "unlabelled", "the 60,000 images have one class"),  # which tells nothing
-        (0, 90, "small-data", "the 90 images are fewer than 3,000; clusters replace labels"),
+        (0, 90, "small-data", "the 90 images are fewer than 3,000; it sets clusters as labels"),
         (2, 89, "tiny-data", "the 89 images are fewer than 90"),
         (0, 1, "tiny-data", "there is one image"),
     ],
@@ -35,7 +35,7 @@ def test_classes_that_are_too_small_are_named_with_the_ways_out(num_images):
     data = DataSpec((8, 8, 1), "uint8", len(names), names, (1,) * len(names))
     reason = GanOptions.choose_preset(data, num_images)[1]
     assert f"their {len(names)} classes are too small to be learned" in reason
-    assert reason.endswith("move all images into one folder, or set --conditional none")
+    assert reason.endswith("one folder for all images, or --conditional none, leaves them out")
 
 
 @pytest.mark.parametrize("shape", [(12,), (7, 9, 1)])

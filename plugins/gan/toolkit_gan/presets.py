@@ -85,12 +85,12 @@ def choose(data: DataSpec, num_images: int) -> Choice:
 def describe_classes(data: DataSpec, num_images: int) -> str:
     """Return what the end of a reason says of labels that cannot be used as they are, else ""."""
     if data.num_classes < 2:
-        return "; clusters replace labels"
+        return "; it sets clusters as labels"
     if num_images >= FEW_PER_CLASS * data.num_classes:
         return ""
     return (
         f"; their {data.num_classes:,} classes are too small to be learned: if they are not what "
-        "the images show, move all images into one folder, or set --conditional none"
+        "the images show, one folder for all images, or --conditional none, leaves them out"
     )
 
 
