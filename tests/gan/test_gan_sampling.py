@@ -89,9 +89,10 @@ def test_the_real_images_of_a_sorted_folder_are_of_every_class_and_repeated_if_f
     assert len(sampling.real_rows(SortedImages(5), 16, run)) == 16
 
 
-def test_the_real_images_of_a_conditional_grid_are_in_rows_of_one_class():
-    run = make_run(classes=4, conditional="concat")
-    inputs, columns = sampling.class_row_inputs(run.options, run.data, 12, seed=0)
-    images = sampling.real_rows(SortedImages(400), 12, run)
-    assert columns == 3 and inputs["label"].tolist() == np.repeat(range(4), 3).tolist()
-    assert images[:, 0, 0, 0].tolist() == np.repeat([0, 60, 120, 180], 3).tolist()
+@pytest.mark.parametrize("classes, count, shown", [(4, 12, range(4)), (10, 9, [0, 4, 9])])
+def test_a_conditional_grid_has_rows_of_one_class_and_real_images_of_it(classes, count, shown):
+    run = make_run(classes=classes, conditional="concat")
+    inputs, columns = sampling.class_row_inputs(run.options, run.data, count, seed=0)
+    images = sampling.real_rows(SortedImages(400, classes), count, run)
+    assert columns == 3 and inputs["label"].tolist() == np.repeat(shown, 3).tolist()
+    assert images[:, 0, 0, 0].tolist() == np.repeat([60 * k % 256 for k in shown], 3).tolist()

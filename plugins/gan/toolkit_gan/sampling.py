@@ -150,13 +150,12 @@ def class_row_inputs(
     if kind == "none":
         return random_inputs(options, data, count, seed), None
     is_by_class = has_classes(options, data)
-    rows = data.num_classes if is_by_class else num_labels(options, data)
-    if not is_by_class:
-        rows = min(rows, max(1, int(np.sqrt(count))))
-    columns = max(1, count // rows)
+    classes = grid_classes(data, count)
+    rows = len(classes) if is_by_class else min(num_labels(options, data), int(np.sqrt(count)))
+    columns = count // rows
     inputs = random_inputs(options, data, columns * rows, seed)
     if is_by_class:
-        inputs["label"] = np.repeat(np.arange(rows, dtype=np.int32), columns)
+        inputs["label"] = np.repeat(classes, columns)
     if kind == "cluster":
         positions = np.tile(even_shares(columns), rows)
         inputs["cluster"] = positions if is_by_class else np.repeat(even_shares(rows), columns)
@@ -167,10 +166,16 @@ def real_rows(split, count: int, run) -> np.ndarray:
     """As many training images as a grid has samples; with classes, in rows of one class."""
     if not has_classes(run.options, run.data):
         return split.take(np.resize(even_positions(len(split), count), count))[0]
-    positions = [np.flatnonzero(split.labels == k) for k in range(run.data.num_classes)]
-    per_class = count // run.data.num_classes
-    rows = [np.resize(row if len(row) else [0], per_class) for row in positions]
+    classes = grid_classes(run.data, count)
+    positions = [np.flatnonzero(split.labels == k) for k in classes]
+    rows = [np.resize(row if len(row) else [0], count // len(classes)) for row in positions]
     return split.take(np.concatenate(rows))[0]
+
+
+def grid_classes(data: Any, count: int) -> np.ndarray:
+    """int32: the classes in a grid of so many images: all, or as many as a square has rows."""
+    limit = count if data.num_classes <= count else int(np.sqrt(count))
+    return even_positions(data.num_classes, limit).astype(np.int32)
 
 
 def even_shares(count: int) -> np.ndarray:
