@@ -73,8 +73,9 @@ def draw_z(count, seed=0, **settings):
     return sampling.draw_inputs(request, make_run(latent="uniform", latent_size=4))["z"]
 
 
-def test_truncation_bounds_the_latent_numbers():
-    assert 0.2 < np.abs(draw_z(100, truncation=0.25)).max() <= 0.25
+@pytest.mark.parametrize("interpolate", [False, True])
+def test_truncation_bounds_the_latent_numbers(interpolate):
+    assert 0.2 < np.abs(draw_z(100, truncation=0.25, interpolate=interpolate)).max() <= 0.25
 
 
 def test_interpolations_are_in_rows_of_eight_that_join():

@@ -89,10 +89,11 @@ def random_inputs(
     """Draw latent numbers, and with conditioning labels: classes, or positions of clusters.
 
     Image i is the same for any count. `label` is one class for all; None: drawn from the class
-    histogram. `truncation` is a bound on the size of each latent number, for which the tails are
-    drawn again, not clipped; UsageError if it is not positive.
+    histogram. `truncation` is a bound on the size of each latent number, above 0, for which the
+    tails are drawn again, not clipped.
     """
-    inputs = {"z": _random_latents(options, np.random.RandomState(seed), count, truncation)}
+    limit = latent_limit(options, truncation)
+    inputs = {"z": _random_latents(options, np.random.RandomState(seed), count, limit)}
     if has_classes(options, data):
         inputs["label"] = _random_labels(data, count, seed, label)
     if label_kind(options, data) == "cluster":
@@ -112,13 +113,15 @@ def interpolation_inputs(
     """As `random_inputs`, with z on arcs between random points, `IMAGES_PER_PATH` images each.
 
     The arcs are of a sphere: the middle of a straight line between two normal points would be
-    too close to zero.
+    too close to zero. Where an arc leaves the bound of its points, it is clipped.
     """
     points = random_inputs(options, data, -(-count // IMAGES_PER_PATH) + 1, seed, label, truncation)
     positions = np.arange(count) / float(IMAGES_PER_PATH)
     first = positions.astype(int)
     z = slerp(points["z"][first], points["z"][first + 1], (positions - first)[:, None])
-    return dict({name: values[first] for name, values in points.items()}, z=z)
+    limit = latent_limit(options, truncation)
+    inputs = {name: values[first] for name, values in points.items()}
+    return dict(inputs, z=np.clip(z, -limit, limit))
 
 
 def slerp(a: np.ndarray, b: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -183,21 +186,20 @@ def even_shares(count: int) -> np.ndarray:
     return ((np.arange(count) + 0.5) / count).astype(np.float32)
 
 
-def _random_latents(options, random, count, truncation) -> np.ndarray:
+def latent_limit(options: Any, truncation: Optional[float]) -> float:
+    """The bound on the size of each latent number; infinite if there is none."""
+    return min(truncation or np.inf, 1.0 if options.latent == "uniform" else np.inf)
+
+
+def _random_latents(options, random, count, limit) -> np.ndarray:
     shape = (count, options.latent_size)
-    if truncation is not None and not 0 < truncation < np.inf:
-        raise UsageError(
-            f"The truncation is {truncation}, expected a number above 0.",
-            hint="Use 0.5 to 2; a lower value gives cleaner and less varied images.",
-        )
     if options.latent == "uniform":
-        limit = min(1.0, truncation or 1.0)
         return random.uniform(-limit, limit, shape).astype(np.float32)
-    if truncation is None:
+    if limit == np.inf:
         return random.standard_normal(shape).astype(np.float32)
     from scipy.special import ndtr, ndtri
 
-    tail = ndtr(-truncation)
+    tail = ndtr(-limit)
     return ndtri(random.uniform(tail, 1 - tail, shape)).astype(np.float32)
 
 
