@@ -133,7 +133,7 @@ def test_there_is_no_test_of_few_images_or_of_what_is_no_image():
         return details
 
     fakes, needs = make_images(np.arange(40) % 4), "it needs 20 held-out images, and there are 19"
-    hint = " (--test-share holds out more)"
+    hint = " (a run with a larger --test-share holds out more of data without splits of their own)"
     assert absence(fakes, make_split(19)) == {"no_two_sample": needs + hint}
     seen = set(hash_images(make_split(40).features[:21]))
     assert absence(fakes, make_split(40), training_digests=seen) == {"no_two_sample": needs}

@@ -59,7 +59,8 @@ class ImageScorer(toolkit.Scorer):
         """
         if len(split) < MIN_IMAGES:
             line = f"no score: it needs {MIN_IMAGES} images or more, and the split has {len(split)}"
-            line += " (--validation-share and --test-share hold out more)"
+            line += " (a run with larger --validation-share and --test-share holds out more of "
+            line += "data without splits of their own)"
             return toolkit.ScoreResult({}, [line])
         self._open()  # perhaps trained now: a wait of its own
         with toolkit.waiting("Scoring the samples"):

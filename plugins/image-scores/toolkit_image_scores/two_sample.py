@@ -66,8 +66,10 @@ def compare_with_split(
         return {"two_sample": None}
     unseen = reals[[digest not in training_digests for digest in hash_images(reals)]]
     if min(len(fakes), len(unseen)) < MIN_TESTED:
-        hint = " (--test-share holds out more)" if len(unseen) == len(reals) else ""
-        lack = f"{MIN_TESTED} held-out images, and there are {len(unseen)}{hint}"
+        lack = f"{MIN_TESTED} held-out images, and there are {len(unseen)}"
+        if len(unseen) == len(reals):
+            lack += " (a run with a larger --test-share holds out more of data without splits of "
+            lack += "their own)"
         if len(fakes) < MIN_TESTED:
             lack = f"{MIN_TESTED} samples, and there are {len(fakes)}"
         return {"two_sample": None, "no_two_sample": f"it needs {lack}"}
