@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import subprocess
 import types
 
 import numpy as np
@@ -204,6 +205,21 @@ def test_a_run_is_timed_alone_in_a_step_of_slurm_or_has_a_sentence(monkeypatch):
     words = ["--plugin", "regressor", "--data", "digits-sum", "--workers", "2"]
     with pytest.raises(ToolkitError, match="digits-sum"):
         training._time(words, 0.1)
+
+
+@pytest.mark.parametrize(
+    "output, reason",
+    [
+        ("note x\nError: 'build' failed: Error: 3.\nFix it.\n", "'build' failed: Error: 3."),
+        ("step 1\nKilled\n", "Killed"),
+        ("", "nothing was written"),
+    ],
+)
+def test_the_reason_of_a_failed_timing_is_the_error_or_the_last_line(monkeypatch, output, reason):
+    ending = subprocess.CompletedProcess([], 1, output)
+    monkeypatch.setattr(training.subprocess, "run", lambda *_, **__: ending)
+    with pytest.raises(ToolkitError, match=f"exit code 1: {reason}"):
+        training._time([], 0.1)
 
 
 # ------------------------------------------------------------------------------------- the result

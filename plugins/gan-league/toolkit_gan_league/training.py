@@ -221,8 +221,9 @@ def _time(words: Sequence[str], secs: float) -> Tuple[int, float]:
             errors="replace",
         )
         if ending.returncode:
-            text = ending.stdout.rpartition("Error: ")[2].strip() or "nothing was written."
-            if "Error: " not in ending.stdout:  # it was killed, for example
+            _, has_error, text = f"\n{ending.stdout}".rpartition("\nError: ")
+            text = text.strip() or "nothing was written."
+            if not has_error:  # it was killed, for example
                 text = text.splitlines()[-1]
             message = f"Its timing ended with exit code {ending.returncode}: {text.splitlines()[0]}"
             kind = RetryError if ending.returncode == RetryError.exit_code else ToolkitError
