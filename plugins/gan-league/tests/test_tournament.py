@@ -13,12 +13,14 @@ from file_fixtures import REPOSITORY
 from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
 from toolkit_gan.presets import PRESETS
 from toolkit_gan_league import programs, result_page, standings, training
-from toolkit_gan_league.rivals import Rival, parse_plugin
+from toolkit_gan_league.rivals import _COMMON_FLAGS, Rival, parse_plugin
 from toolkit_image_scores import damage
 from toolkit_image_scores.features import network_features
 from toolkit_image_scores.scorer import ImageScorer
 
 from toolkit import InterruptedRun, ToolkitError, UsageError, testing
+from toolkit.options import CoreOptions, flag_name
+from toolkit.plugin_data import SOURCE_OPTIONS
 
 # ---------------------------------------------------------------------------------- the command
 
@@ -51,6 +53,11 @@ def test_a_plugin_may_have_flags_and_its_path_spaces():
 def test_a_plugin_that_would_not_compete_on_equal_terms_is_refused(texts, message):
     with pytest.raises(UsageError, match=message):
         make_plan(plugins=texts)
+
+
+def test_all_that_says_which_examples_there_are_is_equal_for_all():
+    flags = {flag_name(name) for name in SOURCE_OPTIONS if name in CoreOptions.model_fields}
+    assert flags <= {*_COMMON_FLAGS}
 
 
 def test_all_searches_have_the_same_seeds_and_budget():

@@ -20,10 +20,10 @@ _COMMON_FLAGS = (
     *("--trials", "--halving", "--plugin"),
     *("--seed", "--seeds", "--workers", "--dry-run", "--json"),
     *BUDGETS,
-    *("--data", "--image-size", "--channels", "--fit", "--background", "--label-column"),
-    *("--label-kind", "--image-column", "--feature-columns", "--ignore-columns", "--split-column"),
-    *("--missing", "--categories", "--validation-share", "--test-share", "--folds", "--fold"),
-    *("--split-seed", "--features", "--quick-samples", "--score-samples"),
+    *("--data", "--image-size", "--channels", "--fit", "--background", "--skip-damaged"),
+    *("--label-column", "--label-kind", "--image-column", "--feature-columns", "--ignore-columns"),
+    *("--split-column", "--missing", "--categories", "--validation-share", "--test-share"),
+    *("--folds", "--fold", "--split-seed", "--features", "--quick-samples", "--score-samples"),
 )
 
 
