@@ -188,6 +188,12 @@ ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "bet
             {"generator_norm": "batch"},
         ),
         (
+            {"norm_samples": 9},
+            {"network": "r3gan"},
+            "the generator has no batch norm",
+            {"network": "resnet"},
+        ),
+        (
             {"learning_rate": 0.1},
             TWO_RATES,
             "generator_rate and discriminator_rate are set",

@@ -296,7 +296,7 @@ class GanOptions(Options):
         for name, schedules in DECAYS.items():
             if {self.generator_schedule, self.discriminator_schedule} & schedules:
                 reasons.pop(name, None)
-        if self.generator_norm != "batch":
+        if self.generator_norm != "batch" or self.network == "r3gan":
             reasons["norm_samples"] = "the generator has no batch norm"
         if self.lecam == 0:
             reasons["lecam_start"] = "lecam is 0"
