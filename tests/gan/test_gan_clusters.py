@@ -152,8 +152,6 @@ def test_inputs_of_data_with_classes_name_the_class_and_a_position_in_it():
     assert abs(np.corrcoef(drawn["label"], drawn["cluster"])[0, 1]) < 0.1
     plain = sampling.random_inputs(options(), LABELLED, 400, seed=7)
     assert np.array_equal(plain["label"], drawn["label"])
-    one = sampling.random_inputs(make_options(), LABELLED, 9, seed=7, label=1)
-    assert one["label"].tolist() == [1] * 9 and np.array_equal(one["cluster"], drawn["cluster"][:9])
 
 
 def test_a_grid_has_a_row_for_each_class_with_its_clusters_from_left_to_right():

@@ -79,23 +79,17 @@ def _labels_at(uniform, data):
 
 
 def random_inputs(
-    options: Any,
-    data: Any,
-    count: int,
-    seed: int,
-    label: Optional[int] = None,
-    truncation: Optional[float] = None,
+    options: Any, data: Any, count: int, seed: int, truncation: Optional[float] = None
 ) -> Inputs:
     """Draw latent numbers, and with conditioning labels: classes, or positions of clusters.
 
-    Image i is the same for any count. `label` is one class for all; None: drawn from the class
-    histogram. `truncation` is a bound on the size of each latent number, above 0, for which the
-    tails are drawn again, not clipped.
+    Image i is the same for any count. `truncation` is a bound on the size of each latent number,
+    above 0, for which the tails are drawn again, not clipped.
     """
     limit = latent_limit(options, truncation)
     inputs = {"z": _random_latents(options, np.random.RandomState(seed), count, limit)}
     if has_classes(options, data):
-        inputs["label"] = _random_labels(data, count, seed, label)
+        inputs["label"] = _random_labels(data, count, seed)
     if label_kind(options, data) == "cluster":
         positions = np.random.RandomState([seed, 2]).random_sample(count).astype(np.float32)
         inputs["cluster"] = np.minimum(positions, BELOW_ONE)
@@ -103,19 +97,14 @@ def random_inputs(
 
 
 def interpolation_inputs(
-    options: Any,
-    data: Any,
-    count: int,
-    seed: int,
-    label: Optional[int] = None,
-    truncation: Optional[float] = None,
+    options: Any, data: Any, count: int, seed: int, truncation: Optional[float] = None
 ) -> Inputs:
     """As `random_inputs`, with z on arcs between random points, `IMAGES_PER_PATH` images each.
 
     The arcs are of a sphere: the middle of a straight line between two normal points would be
     too close to zero. Where an arc leaves the bound of its points, it is clipped.
     """
-    points = random_inputs(options, data, -(-count // IMAGES_PER_PATH) + 1, seed, label, truncation)
+    points = random_inputs(options, data, -(-count // IMAGES_PER_PATH) + 1, seed, truncation)
     positions = np.arange(count) / float(IMAGES_PER_PATH)
     first = positions.astype(int)
     z = slerp(points["z"][first], points["z"][first + 1], (positions - first)[:, None])
@@ -203,9 +192,7 @@ def _random_latents(options, random, count, limit) -> np.ndarray:
     return ndtri(random.uniform(tail, 1 - tail, shape)).astype(np.float32)
 
 
-def _random_labels(data, count, seed, label) -> np.ndarray:
-    if label is not None:
-        return np.full(count, label, np.int32)
+def _random_labels(data, count, seed) -> np.ndarray:
     counts = class_counts(data)
     # Not the generator of z, so that z is the same with and without conditioning.
     random = np.random.RandomState([seed, 1])
@@ -340,8 +327,8 @@ def draw_inputs(request: SampleRequest, run) -> Inputs:
     draw_all = random_inputs
     if request.options.interpolate:
         draw_all = interpolation_inputs
-    settings = {"truncation": request.options.truncation}
-    inputs = draw_all(run.options, run.data, request.count, request.seed, **settings)
+    truncation = request.options.truncation
+    inputs = draw_all(run.options, run.data, request.count, request.seed, truncation)
     return inputs if request.labels is None else dict(inputs, label=request.labels)
 
 
