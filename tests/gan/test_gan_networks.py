@@ -120,7 +120,7 @@ def test_variables_are_resources_named_by_their_network_and_the_average_starts_e
     run = make_run(spectral_norm=True, **values)
     with tf.name_scope("elsewhere"):
         generator, discriminator = Generator(run), Discriminator(run)
-        average = Generator(run, "average", "generator", trainable=False)
+        average = Generator(run, "average", trainable=False)
     names, others = names_of(generator.variables), names_of(discriminator.variables)
     assert all(name.startswith("generator/") for name in names)
     assert all(name.startswith("discriminator/") for name in others)

@@ -18,22 +18,14 @@ from .r3gan import R3ganGenerator
 
 
 class Generator:
-    """A network of the kind that the options name, whose variables' names begin with `scope`. The
-    initial values are a function of the `seed_scope`; networks with the same start equal. The
-    clusters are its labels, if these are clusters.
+    """A network of the kind that the options name, whose variables' names begin with `scope`. All
+    start equal, whatever their scope. The clusters are its labels, if these are clusters.
     """
 
-    def __init__(
-        self,
-        run,
-        scope=architecture.GENERATOR,
-        seed_scope=architecture.GENERATOR,
-        trainable=True,
-        clusters=None,
-    ):
+    def __init__(self, run, scope=architecture.GENERATOR, trainable=True, clusters=None):
         self.clusters = clusters
         self._classes = architecture.num_labels(run.options, run.data)
-        self._variables = Variables(run, scope, seed_scope, trainable)
+        self._variables = Variables(run, scope, architecture.GENERATOR, trainable)
         by_norm = run.options.generator_conditional == "batch-norm"
         self._num_inputs = 0 if by_norm else self._classes  # of labels beside the latent numbers
         inputs = run.options.latent_size + self._num_inputs
