@@ -18,7 +18,6 @@ HEALTHY = Record(
     step=0,
     accuracy_real=0.8,
     accuracy_fake=0.75,
-    discriminator_gradient_norm=1.0,
     generator_gradient_norm=0.5,
     spread=0.9,
     change=0.03,
@@ -210,7 +209,6 @@ class Loop:
 SCALARS = {
     "accuracy_real": np.float32(1),
     "accuracy_fake": np.float32(0.5),
-    "discriminator_gradient_norm": np.float32(3),
     "generator_gradient_norm": np.float32(2),
 }
 REALS = np.tile(np.array([0.0, 1.0], np.float32)[:, None, None, None], [8, 2, 2, 1])  # spread 0.5

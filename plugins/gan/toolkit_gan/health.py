@@ -16,7 +16,7 @@ import numpy as np
 import toolkit
 
 from . import sampling
-from .architecture import DISCRIMINATOR, GENERATOR, augmentations
+from .architecture import GENERATOR, augmentations
 from .checks import check_values
 from .clusters import check_clusters
 from .images import even_positions, to_unit_range
@@ -61,7 +61,6 @@ class Record(NamedTuple):
     step: int
     accuracy_real: Optional[float] = None  # share of real images the discriminator gets right
     accuracy_fake: Optional[float] = None  # the same of generated images
-    discriminator_gradient_norm: Optional[float] = None
     generator_gradient_norm: Optional[float] = None
     spread: Optional[float] = None  # of samples, divided by that of real images: see `spread`
     change: Optional[float] = None  # mean absolute change of a sample's pixel since the last record
@@ -339,7 +338,6 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
     scalars = {
         "accuracy_real": values["d_accuracy_real"],
         "accuracy_fake": values["d_accuracy_fake"],
-        "discriminator_gradient_norm": values[DISCRIMINATOR + "/gradient_norm"],
         "generator_gradient_norm": values[GENERATOR + "/gradient_norm"],
     }
     advice = advise(run.options, run.data)
