@@ -173,7 +173,7 @@ PUBLIC_NAMES = {
     "toolkit_image_scores.options": {"ImageScoresOptions"},
     "toolkit_image_scores.report": {"short"},
     "toolkit_image_scores.scorer": {"ImageScorer"},
-    "toolkit_image_scores.sets": {"read_images"},
+    "toolkit_image_scores.sets": {"even_positions", "read_images"},
 }
 
 

@@ -14,7 +14,6 @@ from toolkit_agreement import MAX_FILTERS, train_once
 from toolkit import convolutions, tf
 
 from .architecture import num_values
-from .images import to_unit_range
 
 MAX_VALUES = 1024  # of an image; larger ones are averaged over squares of pixels
 CHUNK = 1000  # images that are read at a time, ...
@@ -80,6 +79,11 @@ class NetworkValues:
             reader = tf.train.load_checkpoint(trained.checkpoint)
             weights = [reader.get_tensor(f"agreement/{name}") for name in self._names]
         return np.concatenate(chunks), weights
+
+
+def to_unit_range(images: np.ndarray) -> np.ndarray:
+    """float32 in [0, 1], from uint8 images or from floats, which are in that range."""
+    return images / np.float32(255) if images.dtype == np.uint8 else images
 
 
 class FixedLayers:

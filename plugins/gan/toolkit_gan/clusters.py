@@ -16,6 +16,7 @@ from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
 from toolkit_agreement import MIN_IMAGES
+from toolkit_image_scores.sets import even_positions
 
 import toolkit
 from toolkit import DataError, UsageError, tf
@@ -23,7 +24,6 @@ from toolkit import DataError, UsageError, tf
 from . import kmeans
 from .architecture import MAX_CLUSTERS, num_labels
 from .cluster_features import VALUES, variable
-from .images import even_positions
 from .sampling import images_per_step
 
 MAX_IMAGES = 20000  # from which the clusters are computed

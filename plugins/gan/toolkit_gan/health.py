@@ -12,14 +12,15 @@ from collections import deque
 from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
+from toolkit_image_scores.sets import even_positions
 
 import toolkit
 
 from . import sampling
 from .architecture import GENERATOR, augmentations
 from .checks import check_values
+from .cluster_features import to_unit_range
 from .clusters import check_clusters
-from .images import even_positions, to_unit_range
 
 SAMPLE_STEPS = 500  # by default
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
+from toolkit_image_scores.sets import even_positions
 
 from toolkit import SampleRequest, UsageError, tf
 
 from .architecture import conditioning, has_classes, label_kind, num_labels
-from .images import even_positions
 from .options import IMAGES_PER_PATH
 
 # "z": float32 [N, Z]; with classes "label": int32 [N]; with clusters "cluster": float32 [N]

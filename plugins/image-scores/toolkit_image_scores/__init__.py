@@ -4,7 +4,7 @@
 its end and by `toolkit evaluate` in full. Each module is imported when a hook first needs it.
 
 Packages that depend on this one may import `ImageScorer` of `scorer`, `ImageScoresOptions` of
-`options`, `read_images` of `sets`, and `short` of `report`.
+`options`, `even_positions` and `read_images` of `sets`, and `short` of `report`.
 """
 
 from __future__ import annotations
