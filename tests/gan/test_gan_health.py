@@ -297,9 +297,9 @@ def test_a_short_run_writes_ten_grids_unless_it_is_told_how_many(given, total, e
     assert rules.choose_sample_steps(run) == expected
 
 
-@pytest.mark.parametrize("pattern, is_judged", [("generator/dense/*", True), ("generator/*", False)])
-def test_a_generator_that_is_frozen_is_not_judged(tmp_path, pattern, is_judged):
-    game = build_image_game(freeze=[pattern])
+@pytest.mark.parametrize("part, is_judged", [("dense/*", True), ("*", False)])
+def test_a_generator_that_is_frozen_is_not_judged(tmp_path, part, is_judged):
+    game = build_image_game(freeze=["generator/" + part])
     vars(game.run).update(folder=str(tmp_path))
     split = Split(np.zeros([9, 8, 8, 1], np.uint8))
     hooks = rules.create_hooks(game.model, {}, game.run, {"train": split}.get)
