@@ -179,10 +179,10 @@ class ImageScorer(toolkit.Scorer):
         )
         details["features"] = {n: getattr(features, n) for n in ("name", "sha256", "size")}
         if self._options.two_sample:
-            others = train if count else None
-            details.update(
-                two_sample.compare_with_split(fakes.source, reals.source, others, digests)
+            test = two_sample.compare_with_split(
+                fakes.source, reals.source, train if count else None, digests
             )
+            details.update(test)
         details = damage.remove_refused(details)
         report.write_scores(details, folder)
         return toolkit.ScoreResult(
