@@ -18,6 +18,7 @@ from toolkit import ToolkitError, UsageError
 from toolkit.child_process import python_code
 from toolkit.cli import run_command
 from toolkit.plugins import load, trust
+from toolkit.plugins.source_files import locate_file
 
 # Each of the stranger's files leaves a file behind when it is executed.
 MARK = """
@@ -245,6 +246,15 @@ def test_another_neighbour_than_before_is_refused(cli, stranger, here):
     assert not was_executed(stranger)
 
 
+def test_the_same_code_with_fewer_neighbours_is_known(cli, stranger):
+    optional = "try:\n    import stranger_extra\nexcept ImportError:\n    pass\n"
+    edit(stranger / "stranger.py", "from stranger_helper", optional + "from stranger_helper")
+    (stranger / "stranger_extra.py").write_text("")
+    trust_once(cli)
+    os.remove("stranger_extra.py")
+    assert cli("evaluate", "run").code == 0
+
+
 def test_a_neighbour_that_no_import_statement_names_is_checked_when_it_is_imported(cli, stranger):
     late = "import importlib\nimportlib.import_module('stranger_late')\n"
     edit(stranger / "stranger_helper.py", "plugin = ", late + "plugin = ")
@@ -384,6 +394,14 @@ def test_neighbours_may_be_packages(user, here):
     ]
     assert load("./plain.py", "extension", named_by="a file").object.stranger_package.ANSWER == 42
     assert not list(here.glob("**/__pycache__"))
+
+
+def test_the_toolkit_beside_a_plugin_is_no_neighbour_of_it(here):
+    """As for a plugin's file in a clone of the toolkit."""
+    (here / "toolkit").mkdir()
+    (here / "toolkit" / "__init__.py").write_text("")
+    (here / "plain.py").write_text(PLAIN)
+    assert set(locate_file("plain.py").hashes) == {"plain.py"}
 
 
 def test_python_m_toolkit_imports_no_module_of_the_working_directory(user, here):

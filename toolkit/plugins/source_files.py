@@ -99,7 +99,9 @@ def _hash_with_neighbours(folder: str, names: List[str]) -> Dict[str, str]:
 
 
 def _imported_modules(source: bytes) -> Set[str]:
-    """The top-level modules that import statements anywhere in the source name."""
+    """The top-level modules that import statements anywhere in the source name, but for the toolkit:
+    it runs already, so one in the folder is not imported.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -112,7 +114,7 @@ def _imported_modules(source: bytes) -> Set[str]:
             modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             modules.add(node.module)
-    return {module.partition(".")[0] for module in modules}
+    return {module.partition(".")[0] for module in modules} - {__name__.partition(".")[0]}
 
 
 def _module_files(folder: str, module: str) -> List[str]:

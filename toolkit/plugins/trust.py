@@ -83,8 +83,7 @@ def check(reference: str, files: SourceFiles, named_by: str) -> None:
         places, history = (files.name, files.folder), UNKNOWN
         former = [e["files"] for e in _read() if (e["plugin"], e.get("folder")) == places]
         if former:
-            names = sorted({*former[-1], *files.hashes})
-            changed = [n for n in names if former[-1].get(n) != files.hashes.get(n)]
+            changed = [n for n, h in sorted(files.hashes.items()) if former[-1].get(n) != h]
             history = f"that has changed since you ran it ({', '.join(changed[:3])})"
         raise UntrustedCode(
             f"{named_by} names the plugin '{reference}', code {history}; it was not executed.",
@@ -147,8 +146,9 @@ def _record(files: SourceFiles) -> None:
 
 
 def _is_recorded(files: SourceFiles) -> bool:
-    """Whether the user ran a plugin with exactly these files, here or in another folder."""
-    return any((e["plugin"], e["files"]) == (files.name, files.hashes) for e in _read())
+    """Whether the user ran a plugin with these files, here or in another folder."""
+    entries = (entry["files"] for entry in _read() if entry["plugin"] == files.name)
+    return any(files.hashes.items() <= former.items() for former in entries)
 
 
 def _read() -> List[Dict[str, Any]]:
