@@ -139,6 +139,21 @@ def test_a_file_with_the_name_of_an_imported_module_is_loaded_as_itself(here):
     assert cls().sizes == [1]
 
 
+def test_a_file_is_executed_once_until_it_changes(here):
+    (here / "mine.py").write_text(SOURCE)
+    module = load("./mine.py").object
+    assert load(str(here / "mine.py")).object is module
+    (here / "mine.py").write_text(SOURCE + "has_changed = True\n")
+    assert load("./mine.py").object.has_changed
+
+
+def test_a_file_that_fails_leaves_no_module(here):
+    (here / "half_made.py").write_text("import absent_module\n")
+    with pytest.raises(ToolkitError, match="No module named 'absent_module'"):
+        load("./half_made.py")
+    assert "half_made" not in sys.modules
+
+
 # --------------------------------------------------------------------------------- the command line
 
 

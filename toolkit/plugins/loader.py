@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import types
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from .. import __version__
 from ..errors import ToolkitError, UsageError, suggest
@@ -54,7 +54,7 @@ def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
         return _make_plugin(reference, reference, kind, target, module, owner)
     name = plugin_name(reference)
     if is_file(reference):
-        return _load_file(name, reference, kind)
+        return _load_file(name, reference, kind, files)
     if not files.is_installed:
         let_import(files.folder)
     target, module = _import_target("Plugin", reference, reference)
@@ -128,9 +128,10 @@ def _import_target(what: str, reference: str, place: str) -> Tuple[Any, types.Mo
     return target, module
 
 
-def _load_file(name: str, path: str, kind: str) -> Plugin:
+def _load_file(name: str, path: str, kind: str, files: SourceFiles) -> Plugin:
+    file = os.path.join(files.folder, files.name)
     try:
-        module = _import("Plugin", path, lambda: _execute_file(name, path), os.path.abspath(path))
+        module = _import("Plugin", path, lambda: _execute_file(name, file, files.hashes), file)
     except ToolkitError as error:
         cause = error.__cause__
         missing = cause.name or "" if isinstance(cause, ImportError) else ""
@@ -143,16 +144,31 @@ def _load_file(name: str, path: str, kind: str) -> Plugin:
     return _make_plugin(name, path, kind, module, module, "")
 
 
-def _execute_file(name: str, path: str) -> types.ModuleType:
-    """Import a file as a module, under another name if there is another module of its name."""
-    path = os.path.abspath(path)  # of which tracebacks find the lines in any working directory
+# The path of a plugin's file -> its module, and the hashes of its files when it was executed.
+_executed: Dict[str, Tuple[types.ModuleType, Mapping[str, str]]] = {}
+
+
+def _execute_file(name: str, path: str, hashes: Mapping[str, str]) -> types.ModuleType:
+    """Import a file as a module, under another name if there is another module of its name.
+
+    Like any module it is executed once in a process, or what it registers would be there already,
+    and once more when it or a neighbour that it imports has changed.
+    """
     let_import(os.path.dirname(path))
+    former, known = _executed.get(path, (None, {}))
+    if former is not None and known == hashes and sys.modules.get(former.__name__) is former:
+        return former
     is_free = name not in sys.modules and find_installed(name) is None
     module_name = name if is_free else "toolkit_file_" + name
     loader = SourceLoader(os.path.dirname(path), module_name, path)
     spec: Any = importlib.util.spec_from_file_location(module_name, path, loader=loader)
     module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(module_name, None)
+        raise
+    _executed[path] = module, hashes
     return module
 
 
