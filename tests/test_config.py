@@ -174,6 +174,9 @@ def test_a_flag_or_a_variable_names_another_plugin_than_the_file(cli, here, monk
     assert printed(cli, "--config", path, "--plugin", LINEAR)["plugin"]["value"] == LINEAR
     monkeypatch.setenv("TOOLKIT_PLUGIN", LINEAR)
     assert printed(cli, "--config", path)["plugin"]["value"] == LINEAR
+    monkeypatch.setenv("TOOLKIT_PLUGIN", "")  # as a script leaves one that has no value
+    path = write(here / "b.json", plugin=LINEAR)
+    assert printed(cli, "--config", path)["plugin"]["value"] == LINEAR
 
 
 def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):

@@ -12,6 +12,7 @@ from linear_fixtures import Linear
 from toolkit import (
     DataError,
     Split,
+    ToolkitError,
     UsageError,
     check_features,
     check_image_size,

@@ -26,7 +26,7 @@ SMALL += ["--vary", "learning_rate=1e-3..1e-1:log", "--trials", "2", "--steps", 
         (["search", "--search-dir", "s"], "s does not exist"),
         (["search", "--search-dir", "s", "--vary", "clip=a,b"], "No plugin is named"),
         (["search", "--search-dir", "s", "--plugin", "classifier"], "No option varies"),
-        ([*SEARCH, "--search-dir", "file"], "is a file"),
+        ([*SEARCH, "--search-dir", "file"], "cannot be listed: Not a directory."),
         ([*SEARCH, "--search-dir", "full"], "not empty, and no search"),
         ([*SEARCH, "--search-dir", "s", "--run-dir", "r"], "(Possible options: --search-dir"),
         ([*SEARCH, "--search-dir", "s", "--network", "mlp"], "--network is set to mlp, and varies"),
@@ -51,6 +51,14 @@ def test_a_mistake_gets_one_sentence(cli, here, words, message):
     assert message in result.err
     assert "Traceback" not in result.err
     assert not (here / "s").exists()
+
+
+def test_a_search_keeps_its_plugin_whatever_the_variable(cli, here, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_PLUGIN", "regressor")
+    (here / "s").mkdir()
+    (here / "s" / "study.json").write_text(study_json())
+    result = cli("search", "--search-dir", "s", "--trials", "3")
+    assert "has 4 trials, and cannot have 3" in result.err
 
 
 def test_a_study_of_somebody_else_executes_no_code_without_trust(cli, here):

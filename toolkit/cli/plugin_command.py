@@ -138,7 +138,7 @@ def select_named(words: Words) -> Selection:
         extensions = config.extensions or extensions
         origins.update(dict.fromkeys(config.references, path))
         layers.append(config)
-    plugin = environment().get(variable_name("plugin"), plugin)
+    plugin = environment().get(variable_name("plugin")) or plugin
     plugin = [plugin, *words.all("--plugin")][-1]
     extensions = words.all("--with") or extensions
     return load_selection(plugin, extensions, origins, layers)

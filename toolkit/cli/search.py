@@ -121,16 +121,20 @@ def search(
             "The folder of the search is missing.", hint="Add --search-dir DIR; a new one is made."
         )
     folder = os.path.abspath(search_dir)
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise UsageError(f"{folder} is a file.", hint="Name a folder with --search-dir.")
-    files = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    try:
+        files = set(os.listdir(folder)) if os.path.exists(folder) else set()
+    except OSError as error:  # it is a file, or may not be read
+        text = f"{folder} cannot be listed: {error.strerror}."
+        raise UsageError(text, hint="Name a folder with --search-dir.") from None
     if files - {LOCK} and STUDY_FILE not in files:
         kind = "a run, not a search" if is_run(folder) else "not empty, and no search"
         raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
     stored, epochs = read_study(folder), 0.0
-    if selection.plugins is None:
-        names = [name for name, value in own.items() if value not in (None, ())] + list(values)
-        names += ["with"] * bool(selection.extensions) + ["config"] * bool(selection.layers)
+    names = [name for name, value in own.items() if value not in (None, ())] + list(values)
+    names += ["with"] * bool(selection.extensions) + ["config"] * bool(selection.layers)
+    variable = typed.environment().get(typed.variable_name("plugin"))
+    is_bare = selection.plugin == variable and {"trials"} >= {*names}
+    if selection.plugins is None or (stored and is_bare):  # its own plugin, not the variable's
         definition, plugins = _reopen(folder, stored, names)
         definition = definition._replace(trials=own["trials"] or definition.trials)
     else:
