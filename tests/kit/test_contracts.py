@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from linear_fixtures import LINEAR, write_bars
 
-from toolkit import DataError, Split, hookimpl, open_data, testing, tf
+from toolkit import DataError, Split, hookimpl, open_data, option, testing, tf
 from toolkit.testing import contracts
 
 BY_NAME = {contract.name: contract for contract in contracts.ALL}
@@ -79,6 +79,26 @@ def test_a_plugin_that_breaks_contracts_is_told_so(plugin, tmp_path, bars):
 def test_a_check_of_whole_runs_raises_the_message_of_the_contract(bars):
     with pytest.raises(AssertionError, match="an op that TensorFlow fuses in"):
         testing.check_step_in_a_loop(faulty.RoundsInALoop, data=bars)
+
+
+def test_the_length_and_the_metric_of_a_run_do_not_hinder_a_check(tmp_path, bars):
+    more = {"epochs": "2", "best_metric": "loss", "early_stopping": "1"}
+    with testing.Subject(LINEAR, tmp_path, data=bars, **more) as subject:
+        assert check("trains-with-all-hooks", subject).status == "ok"
+
+
+class PathOption(faulty.Linear):
+    class Start(faulty.LinearOptions):
+        weights: str = option("weights.npz", "file to begin with", path=True)
+
+    @hookimpl
+    def options(self):
+        return self.Start
+
+
+def test_a_relative_path_survives_a_configuration(tmp_path):
+    with testing.Subject(PathOption, tmp_path) as subject:
+        assert check("options-survive-a-configuration", subject).status == "ok"
 
 
 class ProcessNumbers(faulty.Linear):

@@ -39,7 +39,8 @@ BATCH_SIZE = 8
 NUM_STEPS = 3  # in memory
 # Of steps in memory. One whose loss is not finite does not end them, but is skipped.
 STEP_OPTIONS = {"schedule": "constant", "warmup_steps": 0, "on_nonfinite": "skip"}
-RUN_STEPS = 6  # of a run
+RUN_STEPS = 6  # of a run, which has no evaluations
+LEFT_OUT = ("epochs", "best_metric", "early_stopping")  # options that contradict these
 NUM_EXAMPLES = 8  # to predict for
 
 Value = TypeVar("Value")
@@ -78,8 +79,9 @@ class Subject:
         plugin: a reference as on the command line, or an object with hooks.
         folder: an existing folder to write to.
         extensions: references or objects.
-        options: values or texts by name. Without `data`, the examples are what the hook `data`
-            returns, or else the first kind of synthetic data that the model accepts.
+        options: values or texts by name; those of `LEFT_OUT` do not count. Without `data`, the
+            examples are what the hook `data` returns, or else the first kind of synthetic data that
+            the model accepts.
     """
 
     def __init__(self, plugin: Any, folder: Any, extensions: Iterable[Any] = (), **options: Any):
@@ -87,7 +89,8 @@ class Subject:
         self.folder = str(folder)
         self.extensions = list(extensions)
         self.data_kind = ""
-        self._values = dict({"batch_size": BATCH_SIZE}, **options)
+        self._values: Dict[str, Any] = {"batch_size": BATCH_SIZE}
+        self._values.update((n, value) for n, value in options.items() if n not in LEFT_OUT)
         self._cache: Dict[str, Tuple[Any, Optional[BaseException]]] = {}
 
     def __enter__(self) -> Subject:

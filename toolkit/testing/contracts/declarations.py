@@ -8,7 +8,7 @@ from typing import Any, Iterator, Tuple, Type
 
 from ...config import read as read_config
 from ...config import run_values
-from ...options import Options, describe, format_value, resolve
+from ...options import Options, describe, format_value, map_paths, resolve
 from ...plugins import hook_names
 from ..subject import Subject
 from .registry import Skip, contract, require
@@ -55,11 +55,19 @@ def options_survive_a_configuration(subject: Subject) -> None:
     for plugin, cls in _options_classes(subject):
         for name in cls.model_fields:
             expected = getattr(options, name)
-            _require_equal(plugin, name, expected, getattr(saved, name), "saved and read again")
+            before, after = (
+                map_paths(cls, name, getattr(each, name), _real) for each in (options, saved)
+            )
+            _require_equal(plugin, name, before, after, "saved and read again")
             text = format_value(expected)
             changes = {name: text} if text else {}
             actual = getattr(subject.resolve_without_data(**changes).options, name)
             _require_equal(plugin, name, expected, actual, f"written as the flag '{text}'")
+
+
+def _real(path: str) -> str:
+    """The absolute path of a file, of which a configuration has a relative one."""
+    return os.path.realpath(os.path.expanduser(path))
 
 
 def _require_equal(plugin: str, name: str, expected: Any, actual: Any, event: str) -> None:
