@@ -12,6 +12,7 @@ from linear_fixtures import Linear, LinearOptions
 from typing_extensions import Literal
 
 from toolkit import Options, UsageError, config, option
+from toolkit.inference.sample_options import SAMPLE_FLAGS
 from toolkit.options import (
     FIXED_FLAGS,
     Config,
@@ -241,14 +242,19 @@ def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
     assert caught.value.message.startswith(f"Option '{name}' of plugin 'second' {message}")
 
 
-@pytest.mark.parametrize("command", ["run", "resume"])
-def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
+@pytest.mark.parametrize(
+    "words", ["run", "resume", "search", "plugins check", "plugins show", "sample"]
+)
+def test_each_fixed_flag_of_a_command_with_options_is_reserved(words):
     from toolkit.cli.app import app
 
-    params = app.get_command(click.Context(app), command).own_params
-    names = {param.name for param in params}
-    names |= {flag[2:].replace("-", "_") for p in params for flag in p.opts if flag[:2] == "--"}
-    assert names <= FIXED_FLAGS
+    command = app
+    for word in words.split():
+        command = command.get_command(click.Context(command), word)
+    names = {param.name for param in command.own_params}
+    flags = {flag for param in command.own_params for flag in param.opts if flag[:2] == "--"}
+    names |= {flag[2:].replace("-", "_") for flag in flags}
+    assert names <= (SAMPLE_FLAGS if words == "sample" else FIXED_FLAGS)
 
 
 # ------------------------------------------------------------------------------------ reading files

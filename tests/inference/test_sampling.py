@@ -12,6 +12,8 @@ from linear_fixtures import Linear
 
 import toolkit
 from toolkit import SampleOptions, SampleRequest, ToolkitError, UsageError, hookimpl, option, tf
+from toolkit.inference.sample_options import sample_options_class
+from toolkit.plugins import Plugin, Plugins
 
 
 class Settings(SampleOptions):
@@ -99,6 +101,16 @@ def runs(golden):
 def generator(runs):
     with toolkit.open_trained(runs("Generator"), trust=True) as trained:
         yield trained
+
+
+def test_a_setting_may_not_have_the_name_of_a_flag():
+    class Odd(SampleOptions):
+        seed: int = option(0, "another seed")
+
+    plugin = Generator()
+    plugin.sample_options = hookimpl(lambda: Odd)
+    with pytest.raises(ToolkitError, match="has the setting 'seed', a name that"):
+        sample_options_class(Plugins(Plugin.from_object(plugin)))
 
 
 def test_a_sample_is_the_same_for_any_number_of_samples_and_any_parts():

@@ -31,6 +31,9 @@ FIXED_FLAGS = frozenset(
     + ["print_config", "pause_at", "help"]
     + ["allow", "trust", "run_folder", "from", "from_step", "resume", "is_resume"]
     + ["cluster", "task", "channel_port", "join_secs", "peer_secs"]
+    # Those of search, and of plugins check and show.
+    + ["search_dir", "vary", "trials", "seeds", "sampler", "examples", "halving", "metric"]
+    + ["study_seed", "workers", "dry_run", "name", "words", "exitfirst", "is_short", "summary"]
 )
 # Entries of a saved configuration beside plugins and options.
 FOLDER, ORIGINS = "folder", "origins"
