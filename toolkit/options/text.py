@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Type, Union
 
 from pydantic.fields import FieldInfo
-from typing_extensions import Literal, get_args, get_origin
+from typing_extensions import Annotated, Literal, get_args, get_origin
 
 from ..errors import UsageError
 from .declaration import Options, declared
@@ -23,6 +23,8 @@ def from_text(annotation: Any, value: Any) -> Any:
         if value.strip().lower() in ("none", ""):
             return None
         annotation = _without_none(annotation)
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
     origin = get_origin(annotation) or annotation
     if origin in (int, float, bool):
         return value.strip()  # earlier versions of pydantic do not
@@ -117,6 +119,8 @@ def type_name(annotation: Any) -> str:
     origin, args = get_origin(annotation), get_args(annotation)
     if type(None) in args:
         return type_name(_without_none(annotation))
+    if origin is Annotated:
+        return type_name(args[0])
     if origin is Literal:
         return "|".join(str(a) for a in args)
     if origin in (list, tuple):
