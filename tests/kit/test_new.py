@@ -47,7 +47,7 @@ def test_the_python_files_are_valid_short_and_complete(name, kind, sample):
 @pytest.mark.parametrize("kind, group", list(zip(KINDS, ["plugins", "extensions", "commands"])))
 def test_the_entry_point_names_the_package(kind, group):
     toml = render("my-thing", kind)["pyproject.toml"]
-    target = "toolkit_my_thing:my_thing" if kind == "command" else "toolkit_my_thing"
+    target = "toolkit_my_thing:command" if kind == "command" else "toolkit_my_thing"
     assert f'[project.entry-points."toolkit.{group}"]\nmy-thing = "{target}"\n' in toml
 
 
