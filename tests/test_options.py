@@ -185,7 +185,7 @@ class Odd(Options):
         ),
         (
             {"layers": [("a", {"best_metric": "loss", "evaluate": False})]},
-            "best_metric (a) needs evaluations: set evaluate, or leave it out.",
+            "best_metric (a) needs evaluations: set evaluate, or best_metric to none.",
             None,
         ),
         (
@@ -376,6 +376,15 @@ def test_arguments_of_a_preset_are_for_its_own_optimizer(flags, arguments):
     assert resolved.notes == ([] if arguments else [left_out])
     again = resolve([("momenta", Momenta)], [saved(resolved)])
     assert again.options == resolved.options
+
+
+def test_arguments_of_a_plugin_are_for_its_own_optimizer():
+    class Defaults(Options):
+        core_defaults = {"optimizer_args": {"beta1": 0.5}}
+
+    for optimizer, arguments in (("adamw", {"beta1": 0.5}), ("sgd", {})):
+        resolved = resolve([("defaults", Defaults)], flags={"optimizer": optimizer})
+        assert resolved.options.optimizer_args == arguments
 
 
 class Styles(Options):

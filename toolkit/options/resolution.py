@@ -137,8 +137,8 @@ def resolve(
         raise UsageError(describe_errors(error.errors(), origins)) from None
     if values.best_metric and not values.evaluate and origins["best_metric"].is_choice:
         raise UsageError(
-            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or leave it "
-            "out."
+            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or best_metric "
+            "to none."
         )
     notes += [
         f"{name} ({origins[name]}) has no effect: {reason}"
@@ -195,14 +195,18 @@ def preset_values(cls: Type[Options], name: Any = None) -> Mapping[str, Any]:
 def _drop_foreign_arguments(
     options: Type[CoreOptions], classes: Sequence[PluginOptions], merged: Values
 ) -> List[str]:
-    """Drop a preset's arguments of its optimizer where a person chose another one, with a note."""
+    """Drop the arguments that a plugin or a preset has for its optimizer where a person chose
+    another one, with a note.
+    """
     names = ("optimizer_args", "optimizer")
     arguments, chosen = (merged.get(name, Value(None, NOT_SET)) for name in names)
-    if arguments.origin.kind != PRESET or not chosen.origin.is_choice:
+    if arguments.origin.kind not in (PLUGIN, PRESET) or not chosen.origin.is_choice:
         return []
     own = options.model_fields["optimizer"].default
-    presets = [cls.presets.get(arguments.origin.place, {}) for _, cls in classes]
-    for table in [*(cls.core_defaults for _, cls in classes), *presets]:
+    tables = [cls.core_defaults for _, cls in classes]
+    if arguments.origin.kind == PRESET:
+        tables += [cls.presets.get(arguments.origin.place, {}) for _, cls in classes]
+    for table in tables:
         own = table.get("optimizer", own)
     # adamw has the arguments of adam.
     kinds = [
