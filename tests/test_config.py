@@ -179,6 +179,12 @@ def test_a_flag_or_a_variable_names_another_plugin_than_the_file(cli, here, monk
     assert printed(cli, "--config", path)["plugin"]["value"] == LINEAR
 
 
+@pytest.mark.parametrize("name", ["folder", "origins"])
+def test_what_only_a_run_writes_is_no_option_of_a_person(cli, here, name):
+    result = cli("run", LINEAR, "--config", write(here / "a.json", **{name: "runs"}))
+    assert result.code == 2 and f"There is no option '{name}' (" in result.err
+
+
 def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):
     monkeypatch.setenv("TOOLKIT_BATCHSIZE", "3")
     monkeypatch.setenv("TOOLKIT_CACHE", "cache")  # which is read elsewhere

@@ -77,10 +77,12 @@ def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.j
     which relative paths start.
     """
     values = dict(contents)
-    is_saved = bool({FOLDER, ORIGINS} & set(values))  # by a run
-    former, saved = values.pop(FOLDER, None), values.pop(ORIGINS, None)
+    former, saved = values.get(FOLDER), values.get(ORIGINS)
     is_place = is_path_text(former) and os.path.isabs(former)
     folders = [folder, former] if is_place else [folder]
+    is_saved = is_place or isinstance(saved, dict)  # by a run; else they are names of no options
+    for name in (FOLDER, ORIGINS) if is_saved else ():
+        values.pop(name, None)
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
