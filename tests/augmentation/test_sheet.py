@@ -75,6 +75,7 @@ def test_the_size_of_images_can_be_set_as_for_a_run(tmp_path, cli):
         (["--flip", "2"], "Option 'flip' is '2' (flag --flip): should be less than or equal to 1."),
         (["--augment", "faces"], "Option 'augment' is 'faces' (flag --augment): should be"),
         (["--data", "x"], "No such option"),
+        (["--flip", "1", "--flip", "0"], "Both --flip 1 and --flip 0 are set."),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_sentence(images, cli, args, message):
@@ -98,6 +99,13 @@ def test_examples_without_classes_have_a_sheet_and_no_images_none(
     result = cli(*SHOW, "npz:a.npz", "-o", "sheet.png", "--flip", 1, "--examples", 2)
     assert (result.code, bool(result.err)) == (code, bool(code)) and message in result.err
     assert (here / "sheet.png").exists() is (code == 0)
+
+
+def test_a_flag_without_effect_is_noted(images, cli, tmp_path):
+    err = cli(*SHOW, images, "-o", tmp_path / "a.png", "--examples", 1, "--fill", "reflect").err
+    assert err == (
+        "note: fill (flag --fill) has no effect: nothing moves images beyond their border\n"
+    )
 
 
 def test_a_plugin_and_auto_show_what_a_run_does(tmp_path, cli):

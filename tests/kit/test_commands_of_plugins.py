@@ -90,6 +90,7 @@ def test_a_command_keeps_no_contracts(cli, greetings):
         (["check", "clasifier"], 2, "Did you mean 'classifier'?"),
         (["check", LINEAR, "--gain", "x"], 2, "gain"),
         (["show", "classifier", "--network", "mlp"], 2, "No such option"),  # of a summary
+        (["show", "classifier", "--with", "ema"], 2, "--with is set, but --summary is not."),
         (["show", "--summary"], 2, "Missing argument 'NAME'"),
         (["show", "classifier", "--summary", "--with", "absent"], 2, "no extension 'absent'."),
         (["show", "classifier", "--summary", "--data", "npz:absent.npz"], 4, "absent.npz"),

@@ -42,6 +42,7 @@ def fake(monkeypatch):
         ([*RUN, "--resume"], "--resume is set, but --run-dir is not"),
         ([*RUN, "--run-dir", "r", "--resume", "--force"], "Both --resume and --force are set"),
         (["--workers", "0", *RUN], "Invalid value for '--workers'"),
+        (["--chaos-seed", "5", *RUN], "--chaos-seed is set, but --chaos is not."),
     ],
     ids=str,
 )

@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..plugins import Plugins, choose, load
 from .common import flag, output_flags, print_result, switch
 from .help import ShortCommand
+from .plugin_command import refuse_two_values
 from .plugin_options import FieldOption
 
 _MAX_CLASSES = 100  # whose examples a report counts
@@ -26,6 +27,14 @@ def data_flags(*more: str) -> List[FieldOption]:
         for field in typed.describe(typed.CoreOptions)
         if field.name in more or (field.group == "Data" and field.name not in _OF_TRAINING)
     ]
+
+
+class DataCommand(ShortCommand):
+    """A command with flags of `run`, which refuses two values of one, as `run` does."""
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        refuse_two_values(self, ctx, args)
+        return super().parse_args(ctx, args)
 
 
 @click.group(cls=HelpGroup)
@@ -43,7 +52,7 @@ def list_(as_json: bool) -> None:
     print_result(as_json, rows, [(row["value"], row["what"]) for row in rows], width=15)
 
 
-@data.command(cls=ShortCommand)
+@data.command(cls=DataCommand)
 @click.argument("value", metavar="DATA")
 @switch("--hashes", "Print the SHA-256 of each file.")
 @json_option
@@ -97,7 +106,7 @@ def _describe(report: Dict[str, Any], with_hashes: bool) -> Iterator[Union[str, 
 # --------------------------------------------------------------------------------------- show
 
 
-@data.command(cls=ShortCommand)
+@data.command(cls=DataCommand)
 @click.argument("value", metavar="[DATA]", default="mnist5k")
 @flag(
     "-o --out",
@@ -183,17 +192,17 @@ def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOpti
             name, reason = typed.AugmentationOptions.choose_preset(dataset.spec, len(split))
             sys.stderr.write(f"note: augment {name}, because {reason}\n")
             resolved = typed.resolve(classes, flags={**values, "augment": name})
-        return resolved.options, dataset
-
-    choose(plugin)
-    plugins = Plugins(load(plugin))
-    if not any(issubclass(cls, typed.AugmentationOptions) for _, cls in plugins.options()):
-        raise UsageError(
-            f"Plugin '{plugin}' has no options that change training images.", hint="Omit --plugin."
-        )
-    resolved = typed.resolve(plugins.options(), flags=values)
-    data = open_run_data(plugins, resolved.options, origins=resolved.origins)
-    resolved = choose_presets(resolved, data)
+    else:
+        choose(plugin)
+        plugins = Plugins(load(plugin))
+        if not any(issubclass(cls, typed.AugmentationOptions) for _, cls in plugins.options()):
+            raise UsageError(
+                f"Plugin '{plugin}' has no options that change training images.",
+                hint="Omit --plugin.",
+            )
+        resolved = typed.resolve(plugins.options(), flags=values)
+        data = open_run_data(plugins, resolved.options, origins=resolved.origins)
+        resolved, dataset = choose_presets(resolved, data), data.dataset
     for note in resolved.notes:
         sys.stderr.write(f"note: {note}\n")
-    return resolved.options, data.dataset
+    return resolved.options, dataset

@@ -50,7 +50,7 @@ DEFAULT_KILLS = 3
     is_flag=False,
     flag_value=DEFAULT_KILLS,
 )
-@flag("--chaos-seed", "N", "Seed of these kills [default 0].", default=0)
+@flag("--chaos-seed", "N", "Seed of these kills [default 0].", int)
 @verbose_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] run|resume ...")
 def launch(
@@ -58,7 +58,7 @@ def launch(
     ps: int,
     restarts: int,
     chaos: Optional[int],
-    chaos_seed: int,
+    chaos_seed: Optional[int],
     command: Sequence[str],
 ) -> int:
     """Train with several processes on this machine: each gets the same command and a task.
@@ -69,13 +69,15 @@ def launch(
 
     For example: toolkit launch --workers 2 -- run PLUGIN
     """
+    if chaos is None and chaos_seed is not None:
+        raise UsageError("--chaos-seed is set, but --chaos is not.", hint="Add --chaos N.")
     layout = Layout(workers, ps)
     job = _read_command(command)
     from ..cluster.chaos import Chaos
     from ..cluster.launcher import Launcher
     from ..cluster.output import MergedLog
 
-    kills = None if chaos is None else Chaos(chaos, job.run_dir, chaos_seed)
+    kills = None if chaos is None else Chaos(chaos, job.run_dir, chaos_seed or 0)
     names = [task.name for task in layout.tasks([""] * layout.num_servers)]
     variables = {n: text for n, text in os.environ.items() if n not in TASK_VARIABLES}
     return Launcher(layout, job, MergedLog(names), restarts, kills, variables).run()

@@ -221,9 +221,7 @@ class PluginCommand(ShortCommand):
         own = {flag for param in self.own_params for flag in param.opts}
         flags = [flag for flag in self._plugin_flags(ctx.obj.plugins) if not own & set(flag.opts)]
         self.params = [*self.own_params, *flags]
-        words = read_words([*self.params, help_option], args)
-        if not (ctx.resilient_parsing or words.all("--help")):
-            _refuse_two_values(self.params, words)
+        refuse_two_values(self, ctx, args)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -282,8 +280,12 @@ def name_plugin(words: Sequence[str]) -> List[str]:
     return words if not words or words[0].startswith("-") else ["--plugin", *words]
 
 
-def _refuse_two_values(params: Sequence[click.Parameter], words: Words) -> None:
+def refuse_two_values(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
     """Raise UsageError if flags set an option to different values."""
+    params = command.get_params(ctx)
+    words = read_words(params, args)
+    if ctx.resilient_parsing or words.all("--help"):
+        return
     for option in (param for param in params if isinstance(param, click.Option)):
         written: Dict[str, str] = {}  # its value -> the words that set it
         for text in [] if option.multiple else words.all(_long_form(option)):

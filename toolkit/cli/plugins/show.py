@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List
 import click
 
 from ...display.table import format_table
-from ...errors import ToolkitError
+from ...errors import ToolkitError, UsageError
 from ...plugins import (
     HOOKS,
     Plugins,
@@ -59,8 +59,12 @@ def select_subject(name: str, words: Words) -> Selection:
 
 def _select(words: Words) -> Selection:
     name = words.argument()
-    is_built = name and words.all("--summary") and not words.all("--help")
-    if not is_built or find_kind(name) == "command":
+    if not name or words.all("--help"):
+        return NO_SELECTION
+    unused = [] if words.all("--summary") else [w for w in ("--with", "--config") if words.all(w)]
+    if unused:
+        raise UsageError(f"{unused[0]} is set, but --summary is not.", hint="Add --summary.")
+    if not words.all("--summary") or find_kind(name) == "command":
         return NO_SELECTION
     return select_subject(name, words)
 
