@@ -168,6 +168,10 @@ def test_other_data_are_rankings_of_their_own(here, cli):
         assert "warning: the runs are of 2 data sets or splits, each with a ranking" in result.err
     assert cli("runs", ".", "--sort", "name").err == ""
     assert cli("runs", ".", "--sort", "accuracy", "--limit", "2").err == ""
+    for number in range(5):
+        os.symlink("a", f"link-{number}")
+    err = cli("runs", ".", "--sort", "accuracy").err
+    assert "each with a ranking" in err and "1 more folders are left out" in err
 
 
 def test_damaged_runs_are_rows_with_their_reason(here, cli):

@@ -123,7 +123,7 @@ def test_a_branch_says_where_it_begins_and_which_options_differ(cli, run):
 def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
     argv = ["--steps", 8, "--learning-rate", "0.5", "--allow", "learning_rate"]
     assert cli("resume", run, *argv).code == 0
-    assert cli("resume", run, "--from", 4).code == 0
+    assert cli("resume", run, "--from", "+4").code == 0
     config = read_json("run-from-4", "config.json")
     assert (config["learning_rate"], config["steps"]) == (0.02, 6)
     assert cli("resume", run, "--from", 8, "--steps", 9, "--run-dir", "later").code == 0

@@ -161,7 +161,7 @@ def select_from_run(folder: RunFolder, step: str = "") -> Selection:
     """Return the selection that the saved configuration of a run names: that of the step at which a
     branch begins, by default the newest one.
     """
-    if step.isdecimal():  # click refuses what is no number
+    if re.fullmatch(r"\s*\+?\d+\s*", step):  # click refuses what is no number
         from ..storage.branch import find_branch_point
 
         values = find_branch_point(folder, int(step)).config(folder)

@@ -87,7 +87,7 @@ def runs(
     listing.add_special_options(rows)
     rows = listing.sort_rows(rows, sort, reverse)[:limit]
     rankings = "" if sort in UNRANKED else listing.describe_rankings(rows, sort)
-    notes += [rankings] if rankings else []
+    notes[:0] = [rankings] if rankings else []  # the others are of folders, and may be many
     if as_json:  # in one line: indented, thousands of runs take seconds
         print_json({"runs": [row.facts for row in rows], "notes": notes}, indent=None)
         return 0
