@@ -79,6 +79,10 @@ def test_contracts_are_chosen_by_a_word_and_the_first_broken_one_may_be_the_last
     assert "learns-eight-examples" in result.err
 
 
+def test_the_help_has_the_flags_of_an_installed_plugin(cli):
+    assert "--network" in cli("plugins", "check", "classifier", "--help", "classifier").out
+
+
 def test_a_command_keeps_no_contracts(cli, greetings):
     result = cli("plugins", "check", "greet")
     assert result.code == 2 and "toolkit greet --help" in result.err

@@ -10,6 +10,7 @@ from typing import Any, Sequence
 import click
 
 from ...errors import CheckFailed, UsageError
+from ...plugins import is_name
 from ..common import flag, model_flags, print_result, switch
 from ..plugin_command import PluginCommand, Words
 from ..plugin_options import NO_SELECTION, Selection, resolve
@@ -18,7 +19,7 @@ from .show import find_kind, select_subject
 
 def _select(words: Words) -> Selection:
     name = words.argument()
-    if not name or words.all("--help"):
+    if not name or (words.all("--help") and not is_name(name)):  # help executes what is installed
         return NO_SELECTION
     if find_kind(name) == "command":
         raise UsageError(
