@@ -137,8 +137,8 @@ def resolve(
         raise UsageError(describe_errors(error.errors(), origins)) from None
     if values.best_metric and not values.evaluate and origins["best_metric"].is_choice:
         raise UsageError(
-            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or best_metric "
-            "to none."
+            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or "
+            "best_metric to none."
         )
     notes += [
         f"{name} ({origins[name]}) has no effect: {reason}"

@@ -99,8 +99,8 @@ def _hash_with_neighbours(folder: str, names: List[str]) -> Dict[str, str]:
 
 
 def _imported_modules(source: bytes) -> Set[str]:
-    """The top-level modules that import statements anywhere in the source name, but for the toolkit:
-    it runs already, so one in the folder is not imported.
+    """The top-level modules that import statements anywhere in the source name, but for the
+    toolkit: it runs already, so one in the folder is not imported.
     """
     try:
         with warnings.catch_warnings():
