@@ -77,7 +77,7 @@ def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.j
     which relative paths start.
     """
     values = dict(contents)
-    former, saved = values.get(FOLDER), values.get(ORIGINS)
+    former, saved = values.get(FOLDER, ""), values.get(ORIGINS)
     is_place = is_path_text(former) and os.path.isabs(former)
     folders = [folder, former] if is_place else [folder]
     is_saved = is_place or isinstance(saved, dict)  # by a run; else they are names of no options

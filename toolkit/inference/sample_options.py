@@ -9,7 +9,6 @@ from ..errors import ToolkitError
 from ..options import SampleOptions
 from ..plugins import Plugins
 
-
 # The flags of `toolkit sample`, their names in code, and the arguments of `Trained.sample`.
 SAMPLE_FLAGS = frozenset(
     ["run_folder", "count", "seed", "out", "output", "class", "class_", "label", "checkpoint"]
