@@ -182,8 +182,10 @@ def fix_entropy(patches: Patches, seed: int) -> None:
     random.seed(next_seed())
     np.random.seed(next_seed())
 
-    def seeded(original: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return original(next_seed() if value is None else value, *args, **kwargs)
+    def seeded(original: Any, *args: Any, **kwargs: Any) -> Any:
+        named = [kwargs.pop(name) for name in ("a", "seed") if name in kwargs]
+        value, *more = [*named, *args] or [None]
+        return original(next_seed() if value is None else value, *more, **kwargs)
 
     for module, name in ((random, "seed"), (np.random, "seed"), (np.random, "default_rng")):
         patches.wrap(module, name, seeded)
