@@ -93,14 +93,16 @@ for epoch in range(3):
         except tf.errors.OutOfRangeError:
             break
 """,
-    # A folder with the time in its name, in which it saves by its own Saver and restores, when it
-    # starts and in the end; bytes that end in zeros; a condition on a variable.
+    # A folder with the time and entropy in its name, in which it saves by its own Saver and
+    # restores, when it starts and in the end; bytes that end in zeros; a condition on a variable.
     "saver": HEAD
     + """
-import datetime, tempfile, time
+import datetime, secrets, tempfile, time, uuid
 
 train = tf.train.AdamOptimizer(0.05).minimize(loss) if w else None
 names = [str(time.time()), time.strftime("%S"), datetime.datetime.now().strftime("%f")]
+names += [os.urandom(2).hex(), secrets.token_hex(2), uuid.uuid4().hex[:4]]
+names += [str(np.random.PCG64().random_raw())]
 out = os.path.join(tempfile.mkdtemp(), "checkpoint", "-".join(names))
 if not os.path.exists(out):
     os.makedirs(out)

@@ -7,8 +7,9 @@ Patched while the script runs: checkpoints that it looks for (`latest_checkpoint
 
 Every seed that would come from the system comes from the run's: both global generators are seeded
 at the start, and `random.seed()`, `random.Random()`, `numpy.random.seed()`, `default_rng()`
-and `RandomState()` without a seed get the next of a series. All is put back when the script has
-ended.
+and `RandomState()` without a seed get the next of a series. So do `os.urandom` and what calls it,
+such as `secrets`, `uuid4` and the seeds of gym, but for what the toolkit and other threads draw.
+All is put back when the script has ended.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import random
 import sys
 import tempfile
+import threading
 import time
 import types
 from multiprocessing import process
@@ -169,15 +171,22 @@ class _StandsIn(type):
         return isinstance(value, cls.__bases__)
 
 
-def fix_entropy(patches: Patches, seed: int) -> None:
+def fix_entropy(patches: Patches, sessions: Sessions, seed: int) -> None:
     """Seed the generators of Python and numpy with that of the run, and patch what seeds them."""
     numbers = itertools.count()
     patches.replace(process, "_process_counter", itertools.count(1))  # workers count from here
 
-    def next_seed() -> int:
+    def draw(count: int) -> bytes:
         worker = process.current_process()._identity  # (), or (2,) in the second worker
         text = " ".join(map(str, (seed, "entropy", *worker, next(numbers)))).encode()
-        return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
+        return hashlib.shake_256(text).digest(count)
+
+    def next_seed() -> int:
+        return int.from_bytes(draw(4), "little")
+
+    def urandom(original: Any, count: int) -> bytes:
+        is_main = threading.current_thread() is threading.main_thread()  # also of a worker
+        return draw(count) if is_main and not sessions.is_inside else original(count)
 
     random.seed(next_seed())
     np.random.seed(next_seed())
@@ -187,6 +196,8 @@ def fix_entropy(patches: Patches, seed: int) -> None:
         value, *more = [*named, *args] or [None]
         return original(next_seed() if value is None else value, *more, **kwargs)
 
+    patches.wrap(os, "urandom", urandom)
+    patches.wrap(random, "_urandom", urandom)
     for module, name in ((random, "seed"), (np.random, "seed"), (np.random, "default_rng")):
         patches.wrap(module, name, seeded)
     for module, name in ((np.random, "RandomState"), (random, "Random")):

@@ -54,7 +54,7 @@ class Observer(Sessions):
     def install(self, patches: Patches) -> None:
         """Patch what the script calls."""
         seed = self.settings["seed"]
-        fix_entropy(patches, seed)
+        fix_entropy(patches, self, seed)
         (fix_op_seeds if self._as_written else make_stateless)(patches, seed)
         self.calls.record_losses(patches)
         super().install(patches)
