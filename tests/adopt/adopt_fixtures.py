@@ -237,6 +237,30 @@ with tf.Session() as sess:
         assert len(set(drawn)) == 5
         sess.run(sampled, feed)
 """,
+    # Keras: a Sequence that draws, as the main thread does, then a generator, and in the end a data
+    # set, whose batches are not in the journal.
+    "keras": """
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+class Rows(keras.utils.Sequence):
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, place):
+        rows = np.random.randn(8, 4) + place
+        return rows, rows.sum(1)
+
+model = keras.Sequential([keras.layers.Dense(1, input_shape=(4,)), keras.layers.Dropout(0.5)])
+model.compile("adam", "mse")
+draw = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: np.random.randn())
+model.fit_generator(Rows(), 4, 1, callbacks=[draw], workers=2, shuffle=True)
+model.fit((Rows()[0] for _ in range(9)), steps_per_epoch=4, callbacks=[draw])
+rows, targets = Rows()[0]
+data = tf.data.Dataset.from_tensor_slices((rows, targets)).shuffle(8).batch(4)
+model.fit(data, epochs=2)
+""",
     # Edits sys.argv, draws in workers, trains two graphs by their sessions in turn, with a pool in
     # Python of what one has drawn, and a third one after a reset; ends by sys.exit.
     "habits": """

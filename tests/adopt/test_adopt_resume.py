@@ -14,7 +14,7 @@ from adopt_fixtures import (
 from queue_scripts import QUEUES
 
 PATTERNS = {**SCRIPTS, **QUEUES}
-RESUMES = {"dataset": [("--pause-at", "10"), ()]}  # the words of each
+RESUMES = dict.fromkeys(["dataset", "keras"], [("--pause-at", "10"), ()])  # the words of each
 NUM_STEPS = {"epochs": 28, "left": 13}
 WORDS = ("--commit-steps", "5", "--log-steps", "2")
 

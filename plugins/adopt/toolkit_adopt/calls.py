@@ -115,7 +115,9 @@ class Calls:
         for module in (tf, gradients_impl, optimizer.gradients):
             patches.wrap(module, "gradients", gradients)
 
-    def find(self, graph: Any, targets: Sequence[Any], fetches: Sequence[Any], feeds: Any) -> Kind:
+    def find(
+        self, graph: Any, targets: List[Any], fetches: List[Any], feeds: Any, links: Any = ()
+    ) -> Kind:
         """The kind of a call.
 
         Args:
@@ -123,21 +125,24 @@ class Calls:
             targets: ops that are run.
             fetches: tensors whose values are returned.
             feeds: the fed tensors.
+            links: tensors that are fed what others give -> these.
 
         Raises:
             ToolkitError: it cannot be made exactly; names the line of the script.
         """
-        gates = self._complete(graph)
+        gates, links = self._complete(graph), dict(links)
         key = (
             tuple(op.name for op in targets),
             tuple(tensor.name for tensor in fetches),
             tuple(tensor.name for tensor in feeds),
+            *((tensor.name, source.name) for tensor, source in links.items()),
         )
         kinds: Dict[Any, Kind] = self._kinds.setdefault(graph, {})
         if key in kinds:
             return kinds[key]
-        fed = [*key[2], *(tensor.name for tensor, _ in gates)]
-        ops = list(dict.fromkeys([*targets, *(tensor.op for tensor in fetches)]))
+        fed = [tensor.name for tensor in (*feeds, *links, *dict(gates))]
+        sources = [*fetches, *links.values()]
+        ops = list(dict.fromkeys([*targets, *(tensor.op for tensor in sources)]))
         reached = reach(ops, fetches, fed)
         names = {op.name for op in reached}
         closed = [

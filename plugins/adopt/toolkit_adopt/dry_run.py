@@ -148,7 +148,8 @@ class Observation(Observer):
                 self.feeds.clear()
                 self.initial = read_values(self.run_session, session)
             self.training_graphs += [] if graph in self.training_graphs else [graph]
-        sources = [op for op in kind.resources if kind.trains and is_source(op)]
+        is_read = kind.trains and not self.links  # which take from sources by themselves
+        sources = [op for op in kind.resources if is_read and is_source(op)]
         outputs = [t for op in sources if not op._get_control_flow_context() for t in op.outputs]
         taken = [tensor for tensor in outputs if tensor.dtype != tf.variant]
         values = run(fetches=[*fetches, *taken])

@@ -70,11 +70,14 @@ class Observer(Sessions):
     def prepare(self, session, targets, fetches, feeds, run) -> Tuple[Kind, Callable[..., Any]]:
         """The kind of the next call, and `run`, which fills its queues and feeds what is hidden."""
         self.number += 1
-        kind = self.calls.find(session.graph, targets, fetches, feeds)
+        links = self.links
+        kind = self.calls.find(session.graph, targets, fetches, feeds, links)
         fed = {**with_number(session.graph, feeds, self.number), **kind.closed}
 
         def run_filled(**changes: Any) -> Any:
             self.queues.fill(session, kind, fed)
+            if links and "targets" not in changes:  # else what the links come from is run by itself
+                fed.update(zip(links, self.run_session(session, [], list(links.values()), fed)))
             return run(feeds=fed, **changes)
 
         return kind, run_filled

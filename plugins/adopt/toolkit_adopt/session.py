@@ -5,23 +5,25 @@ Patched while the script runs, on the base class of all sessions, so that `Sessi
 the same: `__init__` (threads of the process, numbers of the sessions), `_do_run` (one call, with
 flat fetches and arrays as feeds), `make_callable`, `close`. What would call a session from a thread
 or by a clock is refused or counts calls in place of seconds: services of a Supervisor, timers of
-session hooks (queues.py has queue runners). Functions of `tf.data` are called one after the other,
-when an element is asked for.
-A variable is true, as one that is no resource. observations.py has what a script sees besides. All
+session hooks (queues.py has queue runners). Functions of `tf.data`, and data of
+Keras, are called one after the other, when an element is asked for. A variable is true, as one that
+is no resource. observations.py has what a script sees besides. All
 is put back when the script has ended.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import threading
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterator, List
 
 import tensorflow
 from tensorflow.python.client import session as sessions
 from tensorflow.python.data.experimental.ops import batching, interleave_ops
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.framework import load_library, ops
+from tensorflow.python.keras.utils import data_utils
 from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.training import basic_session_run_hooks, server_lib, supervisor
 
@@ -52,12 +54,14 @@ class Sessions:
         open: the open sessions by number, in the order in which they were made.
         failure: what happened in another thread.
         is_inside: whether it is the toolkit that makes the calls now.
+        links: the tensors that the call feeds to others, by these, as Keras does with a data set.
     """
 
     def __init__(self, threads: int, refuse: Callable[..., Exception]):
         self._threads, self._num_sessions, self.refuse = threads, 0, refuse
         self.is_inside = False
         self.open: Dict[int, Any] = {}
+        self.links: Dict[Any, Any] = {}
         self.main_thread, self._process = threading.get_ident(), os.getpid()
         self._do_run = sessions.BaseSession._do_run
         self.failure: Any = None
@@ -148,7 +152,18 @@ class Sessions:
                 return original(session, options)
             fetches = [*options.fetch, *options.target]
             call = make_callable(original, session, fetches, options.feed)
-            return lambda *values, **_: call(*values)[: len(options.fetch)]
+            find = session.graph.get_tensor_by_name
+            pairs = [(x.to_tensor, x.from_tensor) for x in options.tensor_connection]
+            links = {find(fed): find(source) for fed, source in pairs}
+
+            def linked(*values, **_):
+                self.links = links
+                try:
+                    return call(*values)[: len(options.fetch)]
+                finally:
+                    self.links = {}
+
+            return linked
 
         patches.wrap(base, "__init__", init)
         patches.wrap(base, "close", close)
@@ -158,6 +173,8 @@ class Sessions:
         variable = resource_variable_ops.BaseResourceVariable
         patches.replace(variable, "__bool__", lambda self: True)
         _order_data(patches)
+        for keras in (data_utils, tf.keras.utils):  # which on 2.x is another Keras
+            _draw_in_turn(patches, keras)
 
         def timer(original, self_, every_secs=None, every_steps=None):
             if every_secs is not None:
@@ -192,6 +209,25 @@ def _reads_of(tensor: Any) -> List[Any]:
     handle = tensor if tensor.op.type == "VarHandleOp" else tensor.op.inputs[0]
     reads = [user for user in handle.consumers() if user.type == "ReadVariableOp"]
     return [read.outputs[0] for read in sorted(reads, key=lambda read: read._id)] or [tensor]
+
+
+def _draw_in_turn(patches: Patches, keras: Any) -> None:
+    """Let data of Keras have no threads, which draw ahead, by chance how far."""
+
+    def batches_of(self: Any) -> Iterator[Any]:  # of a Sequence, epoch after epoch
+        order = list(range(len(self.sequence)))
+        while True:
+            if self.shuffle:
+                random.shuffle(order)
+            yield from map(self.sequence.__getitem__, order)
+            self.sequence.on_epoch_end()
+
+    patches.replace(keras.OrderedEnqueuer, "get", batches_of)
+    patches.replace(keras.GeneratorEnqueuer, "get", lambda self: iter(self.sequence))
+    for enqueuer in (keras.OrderedEnqueuer, keras.GeneratorEnqueuer):
+        patches.replace(enqueuer, "is_running", lambda self: True)
+        for name in ("start", "stop"):
+            patches.replace(enqueuer, name, lambda self, *args, **kwargs: None)
 
 
 def _order_data(patches: Patches) -> None:
