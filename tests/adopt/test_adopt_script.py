@@ -90,28 +90,54 @@ def test_a_script_may_write_bytes_to_stdout(tmp_path, capfd):
     assert sys.stdout is before
 
 
-def test_each_op_draws_other_numbers_in_each_call(tmp_path):
-    text = "import tensorflow as tf\nops = [tf.random_normal([]), tf.random_normal([])]\n"
-    text += "sess = tf.Session()\ndrawn = sess.run(ops) + sess.run(ops)\n"
-    text += "assert len(set(drawn)) == 4, drawn\n"
-    assert adopt(write_script(tmp_path / "folder", text)) == 0
+HOLDS = {
+    "each op draws other numbers in each call": """
+ops = [tf.random_normal([]), tf.random_normal([])]
+assert len(set(sess.run(ops) + sess.run(ops))) == 4
+""",
+    "ops of one seed draw the same numbers": """
+def draw():
+    return [tf.random_uniform([], seed=5), tf.random_uniform([]), tf.random_uniform([])]
+
+tf.set_random_seed(4)
+with tf.name_scope("one"):
+    ops = draw()
+with tf.name_scope("other"):
+    ops += draw()
+one, *others, other = sess.run(ops[:3] + ops[4:] + ops[3:4])
+assert one == other and len({one, *others}) == 5
+""",
+    "twin functions of tf.data draw other numbers": """
+numbers = [tf.data.Dataset.range(1).map(lambda _: tf.random_uniform([])) for _ in range(2)]
+one, other = sess.run([tf.data.make_one_shot_iterator(each).get_next() for each in numbers])
+assert one != other
+""",
+    "a seed may be given by its name": """
+first = [random.seed(a=1), random.random(), np.random.seed(seed=1), np.random.rand()]
+assert first == [random.seed(1), random.random(), np.random.seed(1), np.random.rand()]
+assert np.random.default_rng(seed=1).random() == np.random.default_rng(1).random()
+""",
+    "a box without a seed gets one of the run": """
+begin, _, _ = tf.image.sample_distorted_bounding_box(
+    [9, 9, 3], tf.zeros([1, 1, 4]), use_image_if_no_bounding_boxes=True
+)
+ops = tf.get_default_graph().get_operations()
+seeds = [op.get_attr("seed2") for op in ops if "BoundingBox" in op.type]
+assert len(seeds) == 1 and seeds[0] != 0, seeds
+""",
+    "a variable is fed to all that read it and fetched by its name": """
+w = tf.Variable(2.0)
+assert sess.run([w * 1.0, w + 1.0], {w: 5.0}) == [5.0, 6.0]
+sess.run(w.initializer)
+assert sess.run("Variable:0") == 2.0
+""",
+}
 
 
-def test_a_box_without_a_seed_gets_one_of_the_run(tmp_path):
-    text = "import tensorflow as tf\nboxes = tf.zeros([1, 1, 4])\n"
-    text += "begin, _, _ = tf.image.sample_distorted_bounding_box([9, 9, 3], boxes,\n"
-    text += "    use_image_if_no_bounding_boxes=True)\n"
-    text += "ops = tf.get_default_graph().get_operations()\n"
-    text += "seeds = [op.get_attr('seed2') for op in ops if 'BoundingBox' in op.type]\n"
-    text += "assert len(seeds) == 1 and seeds[0] != 0, seeds\n"
-    assert adopt(write_script(tmp_path / "folder", text)) == 0
-
-
-def test_a_variable_is_fed_to_all_that_read_it_and_fetched_by_its_name(tmp_path):
-    text = "import tensorflow as tf\nw = tf.Variable(2.0)\nreads = [w * 1.0, w + 1.0]\n"
-    text += "sess = tf.Session()\nassert sess.run(reads, {w: 5.0}) == [5.0, 6.0]\n"
-    text += "sess.run(w.initializer)\nassert sess.run('Variable:0') == 2.0\n"
-    assert adopt(write_script(tmp_path / "folder", text)) == 0
+@pytest.mark.parametrize("name", sorted(HOLDS))
+def test_a_script_can_rely_on_it(name, tmp_path):
+    text = "import random\nimport numpy as np\nimport tensorflow as tf\nsess = tf.Session()\n"
+    assert adopt(write_script(tmp_path / "folder", text + HOLDS[name])) == 0
 
 
 def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from toolkit_adopt.lift.initial import to_resources
-from toolkit_adopt.lift.nodes import cut, find_losses
+from toolkit_adopt.lift.nodes import SEED, cut, find_losses
 from toolkit_adopt.lift.part import Part
 from toolkit_adopt.lift.rules import parse_rule
 
@@ -187,6 +187,19 @@ def test_a_graph_is_cut_at_a_dequeue_that_a_rule_feeds():
     nodes, fed, _ = cut(train_of(reads_queue), ["train"], ["batch:0"])
     assert list(fed) == ["batch:0"]
     assert all("Queue" not in node.op for node in nodes)
+
+
+def test_ops_of_one_seed_are_given_one_and_an_op_without_a_seed_its_own():
+    draw = tf.raw_ops.RandomUniform
+
+    def build():
+        for name, seed in (("a", 5), ("b", 5), ("c", 0), ("d", 0)):
+            draw(shape=[2], dtype=tf.float32, seed=0, seed2=seed, name=name)
+
+    nodes, _, seeds = cut(graph_of(build), list("abcd"), [])
+    given = [text for node in nodes if node.op != "Const" for text in node.input if SEED in text]
+    assert given == [SEED + "0_5", SEED + "0_5", SEED + "c", SEED + "d"]
+    assert seeds == ["0_5", "c", "d"]
 
 
 # --------------------------------------------------------------------------------- losses and rules

@@ -1,9 +1,10 @@
-"""Random ops as functions of seed, name and call: the same call draws the same numbers again.
+"""Random ops as functions of seed and call: the same call draws the same numbers again.
 
 While the graph is built, the functions of TensorFlow's `gen_random_ops` that make stateful ops are
-replaced by ones that make stateless ops. Their seed is a hash of the run's seed, of the op's name
-and of the seeds that the script gave, with the number of the session call, which a hidden
-placeholder has. In a loop the turn belongs to the seed: the loop gets a counter, as for gradients.
+replaced by ones that make stateless ops. Their seed is a hash of the run's seed and of the op's two,
+with the number of the session call, which a hidden placeholder has: ops with the same seeds draw
+the same numbers, as in TensorFlow, and one without a seed gets one that no other has. In a loop the
+turn belongs to the seed: the loop gets a counter, as for gradients.
 An op of a function of `tf.data`, or without a stateless form, stays as it is; there
 `random_seed.get_seed` never takes a seed from the system. All is put back when the script ends.
 """
@@ -58,15 +59,18 @@ def make_stateless(patches: Patches, seed: int) -> None:
 
 
 def fix_op_seeds(patches: Patches, seed: int) -> None:
-    """Let an op without a seed get one that follows from the run's and its place in the graph."""
+    """Let an op without a seed get one that follows from the graph's or the run's, and its place."""
 
     def get_seed(original: Any, op_seed: Any) -> Tuple[Any, Any]:
-        graph = ops.get_default_graph()
-        if op_seed is None and graph.seed is None:
-            place = graph.version & 0x7FFFFFFF or 0x7FFFFFFF  # two zeros: a seed from the system
-            return seed & 0x7FFFFFFF, place
-        pair: Tuple[Any, Any] = original(op_seed)
-        return pair
+        graph, place = ops.get_default_graph(), 0
+        if op_seed is not None:
+            pair: Tuple[Any, Any] = original(op_seed)
+            return pair
+        first = seed if graph.seed is None else graph.seed
+        while graph is not None:  # a function has a graph of its own
+            place = place * 0x1000193 + graph.version
+            graph = getattr(graph, "outer_graph", None)
+        return first & 0x7FFFFFFF, place & 0x3FFFFFFF | 0x40000000  # above those of a script
 
     for module in (random_seed, tf):
         patches.wrap(module, "get_seed", get_seed)
@@ -89,8 +93,9 @@ def _drawing(function: str, run_seed: int, turns: Any) -> Any:
         loops = _loops_around(graph._get_control_flow_context())
         if type(graph) is not ops.Graph or any(loop._pivot is None for loop in loops):
             return original(*args, seed=seed, seed2=seed2, name=name, **more)
-        scope = graph.unique_name(name or function, mark_as_used=False)
-        text = f"{scope} {(run_seed, seed, seed2)}".encode()
+        if not seed and not seed2:  # as in TensorFlow, numbers that no other op draws
+            seed, seed2 = random_seed.get_seed(None)
+        text = str((run_seed, seed, seed2)).encode()
         number = int.from_bytes(hashlib.sha256(text).digest()[:4], "little") & 0x7FFFFFFF
         with graph.control_dependencies(None):
             numbers = tf.stack([tf.constant(number, tf.int32), call_placeholder(graph)])

@@ -19,7 +19,7 @@ STATELESS = {
     "TruncatedNormal": "StatelessTruncatedNormal",
     "Multinomial": "StatelessMultinomial",
 }
-SEED = "lift/seed/"  # begins the names of the seeds
+SEED = "lift/seed/"  # begins the names of the seeds: of an op's two, or its name if it has none
 _OTHER_NOISE = re.compile(r"Random(Shuffle|Gamma|Poisson|Crop)|ParameterizedTruncatedNormal$")
 _REFUSED = (
     (re.compile(r"(Eager)?PyFunc(Stateless)?$"), "calls Python code of another process"),
@@ -98,8 +98,8 @@ def cut(
         feeds: names of tensors (`x:0`) that are given, besides the placeholders.
 
     Returns:
-        The nodes in the order of their creation, what they are fed, and the names of the random
-        ops.
+        The nodes in the order of their creation, what they are fed, and the names of the seeds of
+        the random ops without `SEED`.
 
     Raises:
         UsageError: there is no such op, or an op cannot be run here.
@@ -112,10 +112,9 @@ def cut(
             if tensor in given or number >= 0 and nodes[name].op in _PLACEHOLDERS:
                 fed[tensor] = _describe(nodes[name], number)
         if node.op in STATELESS:
-            seeds.append(node.name)
-            _make_stateless(node)
+            seeds.append(_make_stateless(node))
     _check_ops(result, graph_def.library)
-    return result, fed, seeds
+    return result, fed, list(dict.fromkeys(seeds))
 
 
 def _describe(node: Any, number: int) -> Tuple[Any, Any]:
@@ -134,18 +133,23 @@ def _describe(node: Any, number: int) -> Tuple[Any, Any]:
     return dtype, shape
 
 
-def _make_stateless(node: Any) -> None:
-    """Give a random op the seed `SEED + name`, int64 [2], as an input."""
+def _make_stateless(node: Any) -> str:
+    """Give a random op the seed `SEED + name`, int64 [2], as an input; return that name, which is
+    the same for ops of the same seeds: they draw the same numbers.
+    """
     node.op = STATELESS[node.op]
+    pair = node.attr["seed"].i, node.attr["seed2"].i  # 0, 0: none
+    seed = "{}_{}".format(*pair) if any(pair) else str(node.name)
+    for name in ("seed", "seed2"):
+        node.attr.pop(name)
     inputs = list(node.input)
-    inputs.insert(2 if node.op == "StatelessMultinomial" else 1, SEED + node.name)
+    inputs.insert(2 if node.op == "StatelessMultinomial" else 1, SEED + seed)
     del node.input[:]
     node.input.extend(inputs)
-    for name in ("seed", "seed2"):
-        node.attr.pop(name, None)
     if node.op == "StatelessRandomUniformInt":
         node.attr["dtype"].type = node.attr.pop("Tout").type
     node.attr["Tseed"].type = tf.int64.as_datatype_enum
+    return seed
 
 
 def _check_ops(nodes: Sequence[Any], library: Any) -> None:
