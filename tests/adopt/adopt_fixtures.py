@@ -261,6 +261,22 @@ rows, targets = Rows()[0]
 data = tf.data.Dataset.from_tensor_slices((rows, targets)).shuffle(8).batch(4)
 model.fit(data, epochs=2)
 """,
+    # An Estimator that goes on from its last checkpoint, and keeps no other.
+    "estimator": """
+import tensorflow as tf
+
+def model_fn(features, labels, mode):
+    w = tf.get_variable("w", [4], initializer=tf.zeros_initializer())
+    loss = tf.reduce_mean((features - w + tf.random_normal([4])) ** 2)
+    train_op = tf.train.AdamOptimizer().minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+config = tf.estimator.RunConfig(keep_checkpoint_max=1)
+estimator = tf.estimator.Estimator(model_fn, "out", config)
+read = lambda: tf.data.Dataset.from_tensors([1.0, 2.0, 3.0, 4.0]).repeat()
+for steps in (2, 4, 12, 12):
+    estimator.train(read, max_steps=steps)
+""",
     # Edits sys.argv, draws in workers, trains two graphs by their sessions in turn, with a pool in
     # Python of what one has drawn, and a third one after a reset; ends by sys.exit.
     "habits": """

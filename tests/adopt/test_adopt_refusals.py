@@ -105,7 +105,8 @@ def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_p
 
 
 def test_entropy_that_reaches_a_feed_is_named_by_call_and_feed_at_the_resume(tmp_path, capfd):
-    text = HEAD + TRAIN + INIT + "for i in range(12):\n    noise = open('/dev/urandom', 'rb').read(4)\n"
+    text = HEAD + TRAIN + INIT + "for i in range(12):\n"
+    text += "    noise = open('/dev/urandom', 'rb').read(4)\n"
     text += "    feed = {x: data[:2] + int.from_bytes(noise, 'big') / 1e9, y: target[:2]}\n"
     text += "    sess.run(train, feed)\n"
     path = write_script(tmp_path / "folder", text)

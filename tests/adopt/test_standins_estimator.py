@@ -104,7 +104,11 @@ def test_a_data_set_is_read_whatever_the_scaffold_initializes(estimator):
 
 
 def test_what_a_partial_binds_stays(estimator):
-    found = estimator.Estimator(linear(estimator), params={"rate": 1})
+    def model_fn(features, mode, params):
+        assert params.pop("rate") == 1  # in each call
+        return linear(estimator)(mode, features)
+
+    found = estimator.Estimator(model_fn, params={"rate": 1})
     input_fn = functools.partial(lambda params: tf.fill([2], params), params=7.0)
     found.train(input_fn, steps=1)
     assert found.evaluate(input_fn, steps=1.5)["global_step"] == 1  # of data without an end

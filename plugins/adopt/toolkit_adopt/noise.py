@@ -1,10 +1,10 @@
 """Random ops as functions of seed and call: the same call draws the same numbers again.
 
 While the graph is built, the functions of TensorFlow's `gen_random_ops` that make stateful ops are
-replaced by ones that make stateless ops. Their seed is a hash of the run's seed and of the op's two,
-with the number of the session call, which a hidden placeholder has: ops with the same seeds draw
-the same numbers, as in TensorFlow, and one without a seed gets one that no other has. In a loop the
-turn belongs to the seed: the loop gets a counter, as for gradients.
+replaced by ones that make stateless ops. Their seed is a hash of the run's seed and of the op's
+two, with the number of the session call, which a hidden placeholder has: ops with the same seeds
+draw the same numbers, as in TensorFlow, and one without a seed gets one that no other has. In a
+loop the turn belongs to the seed: the loop gets a counter, as for gradients.
 An op of a function of `tf.data`, or without a stateless form, stays as it is; there
 `random_seed.get_seed` never takes a seed from the system. All is put back when the script ends.
 """
@@ -59,7 +59,7 @@ def make_stateless(patches: Patches, seed: int) -> None:
 
 
 def fix_op_seeds(patches: Patches, seed: int) -> None:
-    """Let an op without a seed get one that follows from the graph's or the run's, and its place."""
+    """Let an op without a seed get one that follows from the graph's or the run's and its place."""
 
     def get_seed(original: Any, op_seed: Any) -> Tuple[Any, Any]:
         graph, place = ops.get_default_graph(), 0

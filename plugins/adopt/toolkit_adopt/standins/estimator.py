@@ -7,6 +7,7 @@ beginning and the end of a training. Nothing is exported, and there are no canne
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import sys
@@ -158,7 +159,8 @@ class Estimator:
 
     def _call(self, function: Any, mode: str, **more: Any) -> Any:
         """Call a function of the user with those of some named arguments that it has."""
-        offered = {"mode": mode, "params": self.params, "config": self.config, **more}
+        params = copy.deepcopy(self.params)  # which the function may change
+        offered = {"mode": mode, "params": params, "config": self.config, **more}
         bound = getattr(function, "keywords", {})  # of a partial
         names = set(inspect.signature(function).parameters) - set(bound)
         return function(**{name: x for name, x in offered.items() if name in names})
@@ -188,9 +190,12 @@ class Estimator:
     ) -> Estimator:
         """Train from the newest checkpoint on."""
         newest = self.latest_checkpoint()
-        start = 0 if newest is None else tf.train.load_variable(newest, tf.GraphKeys.GLOBAL_STEP)
-        if max_steps is not None and max_steps <= start:
-            return self
+        if max_steps is not None and newest:
+            step = newest.rpartition("-")[2]  # at a resume the file of an earlier call is gone
+            if not step.isdigit():
+                step = tf.train.load_variable(newest, tf.GraphKeys.GLOBAL_STEP)
+            if max_steps <= int(step):
+                return self
         with tf.Graph().as_default():
             spec = self._build(input_fn, ModeKeys.TRAIN)
             if self._warm_start_from and newest is None:
