@@ -39,6 +39,16 @@ def test_a_script_may_take_from_a_queue_after_the_run_has_ended(tmp_path):
     assert list(commits(path)) == [3]
 
 
+def test_a_script_that_catches_the_end_trains_no_further(tmp_path):
+    text = HEAD + "train = tf.train.AdamOptimizer(0.05).minimize(loss)\nmade = 0\n"
+    text += "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
+    text += "for i in range(9):\n    try:\n        sess.run(train, batch())\n"
+    text += "        made += 1\n    except:\n        pass\nassert made == 2, made\n"
+    path = write_script(tmp_path / "folder", text)
+    assert adopt(path, "--steps", "3") == 0
+    assert list(commits(path)) == [3]
+
+
 def test_a_run_that_is_killed_after_its_last_commit_makes_no_further_call(tmp_path):
     path = write_script(tmp_path / "folder", SCRIPTS["monitored"])
     killed(path, 5, "--commit-steps", "5", "--steps", "9")

@@ -219,6 +219,8 @@ class Drive(Observer):
         try:
             kind, run = self.prepare(session, targets, fetches, feeds, run)
             if self._is_over:  # such as a call in a `finally` of the script
+                if kind.trains:  # it has caught the end
+                    raise EndOfRun(0)
                 return list(run())
             arrays = list(feeds.values())
             for place, value in enumerate(arrays if self._handles else ()):
