@@ -94,6 +94,13 @@ def test_what_a_run_cannot_have_is_refused_in_one_sentence(name, tmp_path, capfd
     assert message.format(line=line, before=line - 1) in capfd.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dry_run_refuses_a_thread_for_which_the_script_waits(tmp_path, capfd):
+    path = write_script(tmp_path / "folder", HEAD + REFUSED["thread"][0])
+    assert adopt(path, "--dry-run") == 1
+    assert "refused script.py calls a session from a thread" in capfd.readouterr().out
+
+
 def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_path, capfd):
     big = "sess.run(tf.zeros([300000]))\n"
     path = write_script(tmp_path / "folder", HEAD + LOOP + big)

@@ -95,6 +95,8 @@ class Drive(Observer):
         signum: of the signal that asked for the end; 0 without one.
     """
 
+    _waking = signal.SIGTERM  # for which scripts have no handler of their own
+
     def __init__(self, run: DrivenRun, argv: List[str], pause_at: Optional[int] = None):
         settings = run.settings
         super().__init__(settings)
@@ -135,10 +137,6 @@ class Drive(Observer):
         if self.failure is not None:
             raise self.failure
         self.signum = signum
-
-    def wake(self) -> None:
-        if os.getpid() == self._process:
-            signal.pthread_kill(self.main_thread, signal.SIGTERM)
 
     def run_to_end(self) -> str:
         """Run the script, and commit what it trained; return why it ended, as a clause."""

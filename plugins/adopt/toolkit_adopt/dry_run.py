@@ -185,6 +185,9 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
         seen.run_script()
     except SystemExit:
         pass
+    except KeyboardInterrupt:
+        if seen.failure is None:  # by the user, and not by a thread that failed
+            raise
     except ToolkitError as error:
         seen.refusal = error
     except Exception as error:

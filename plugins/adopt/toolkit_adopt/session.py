@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import threading
 from typing import Any, Callable, Dict, Iterator, List
 
@@ -57,6 +58,8 @@ class Sessions:
         links: the tensors that the call feeds to others, by these, as Keras does with a data set.
     """
 
+    _waking = signal.SIGINT
+
     def __init__(self, threads: int, refuse: Callable[..., Exception]):
         self._threads, self._num_sessions, self.refuse = threads, 0, refuse
         self.is_inside = False
@@ -77,7 +80,9 @@ class Sessions:
         """Called before a session is closed."""
 
     def wake(self) -> None:
-        """Called in a thread that has failed, for which the main one may wait."""
+        """Interrupt the main thread, which may wait for the one in which this is called."""
+        if os.getpid() == self._process:
+            signal.pthread_kill(self.main_thread, self._waking)
 
     def run_session(self, session: Any, targets: Any, fetches: Any, feeds: Any) -> List[Any]:
         """Run a session, unobserved."""
