@@ -131,6 +131,18 @@ def test_a_script_that_has_changed_is_refused_and_may_be_allowed(tmp_path, capfd
     assert resume(path, "--allow", "script") == 0
 
 
+def test_a_module_of_a_relative_path_is_the_script_s_from_any_folder(tmp_path, capfd):
+    text = "import sys\nsys.path.append('lib')\nimport helper\n" + HEAD + LOOP
+    path = write_script(tmp_path / "folder", text)
+    helper = write_script(tmp_path / "folder" / "lib", "", "helper.py")
+    killed(path, 3, "--commit-steps", "2")
+    helper.write_text("# more\n")
+    assert resume(path) == 2
+    assert "helper.py has changed since the run began" in capfd.readouterr().err
+    helper.write_text("")
+    assert resume(path) == 0
+
+
 def test_what_a_script_wrote_before_may_be_in_its_way_and_is_moved(tmp_path, capfd):
     text = HEAD + "assert not os.path.isdir('out'), 'aborting'\n"
     text += LOOP.replace("    sess", "    if i == 1: os.mkdir('out')\n    sess")

@@ -10,7 +10,9 @@ import pytest
 from adopt_fixtures import HEAD, SCRIPTS, adopt, commits, metrics, resume, write_script
 from toolkit_adopt import order
 from toolkit_adopt.calls import Calls
+from toolkit_adopt.observations import is_own
 from toolkit_adopt.order import Order
+from toolkit_adopt.script import own_folders
 
 from toolkit import open_trained, tf
 from toolkit.cli import run_command
@@ -67,6 +69,19 @@ def test_a_script_that_imports_relatively_is_run_as_a_module_of_its_package(tmp_
     write_script(folder, "NAME = 'a neighbour'", "helper.py")
     assert adopt(write_script(folder, text)) == 0
     assert not {"outer", "outer.inner", "outer.inner.helper"} & set(sys.modules)
+
+
+def test_the_code_of_a_script_is_in_its_package_and_the_working_directory(tmp_path):
+    script = write_script(tmp_path / "package", "")
+    write_script(tmp_path / "package", "", "__init__.py")
+    for directory in ("/", os.path.expanduser("~")):
+        found = own_folders({"script": str(script), "directory": directory})
+        assert found == [str(script.parent)]
+    found = own_folders({"script": str(script), "directory": str(tmp_path)})
+    assert found == [str(script.parent), str(tmp_path)]
+    assert is_own(str(tmp_path / "model.py"), found)
+    assert not is_own(str(tmp_path / "site-packages" / "model.py"), found)
+    assert not is_own(order.__file__, [os.path.dirname(os.path.dirname(order.__file__))])
 
 
 def test_sessions_noise_and_entropy_are_put_back(tmp_path):

@@ -93,10 +93,13 @@ class Calls:
         script: the path of the script, whose lines messages name.
         complete: orders what a graph got since the last call, and returns its gates: each a tensor,
             bool [], behind an update of a variable, for which others wait, and that update.
+        folders: of the script's code.
     """
 
-    def __init__(self, script: str, complete: Callable[[Any], Sequence[Any]]):
-        self._script, self._complete = script, complete
+    def __init__(
+        self, script: str, complete: Callable[[Any], Sequence[Any]], folders: Sequence[str] = ()
+    ):
+        self._script, self._complete, self._folders = script, complete, folders
         self._kinds: Any = weakref.WeakKeyDictionary()  # graph -> names -> kind
         # graph -> the losses, each with the names of the ops that make its gradients
         self._losses: Any = weakref.WeakKeyDictionary()
@@ -241,7 +244,7 @@ class Calls:
         folder = os.path.dirname(self._script)
         place = ""
         for path, line, *_ in traceback.extract_stack() if op is None else op.traceback or ():
-            if is_own(path, folder):
+            if is_own(path, self._folders):
                 place = f" ({os.path.relpath(path, folder)}:{line})"
         return ToolkitError(
             f"{os.path.basename(self._script)} {what}{place}.",

@@ -309,14 +309,13 @@ class Drive(Observer):
         if graph.version != self._graph_version:
             self._graph_version = graph.version
             self._run.write_file(GRAPH, graph.as_graph_def().SerializeToString())
-        script = self.settings["script"]
-        modules = [sys.modules[name].__file__ for name in own_modules(script)]
+        modules = own_modules(self.settings).values()
         values = {
             "calls": self.number,
             "graph": start,
             "metrics": self._metrics,
             "generators": digest_of_generators(),
-            "sources": _hash_sources([script, *modules]),
+            "sources": _hash_sources([self.settings["script"], *modules]),
         }
         self.unobserved(self._run.commit, self.step, tensors, values)
 

@@ -2,7 +2,7 @@
 
 Patched while the script runs: checkpoints that it looks for (`latest_checkpoint`,
 `get_checkpoint_state`, `os.path.exists` of their files), the name of a new temporary folder
-(`tempfile.mkdtemp`), and the time that code of the script's folder asks for (`time`, and a module
+(`tempfile.mkdtemp`), and the time that code of the script's folders asks for (`time`, and a module
 `datetime` of its own).
 
 Every seed that would come from the system comes from the run's: both global generators are seeded
@@ -26,24 +26,27 @@ import threading
 import time
 import types
 from multiprocessing import process
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 
+import toolkit
 from toolkit import tf
 
 from .patches import Patches
 from .session import Sessions
 
-_STANDARD = os.path.join(os.path.dirname(os.__file__), "")  # the folder of Python's own library
+_OTHERS = tuple(  # the folders of Python's own library, of the toolkit and of this plugin
+    os.path.join(os.path.dirname(path), "") for path in (os.__file__, toolkit.__file__, __file__)
+)
 _CHECKPOINT_FILES = (".index", ".meta", ".ckpt", ".data-00000-of-00001")  # ends of names
 
 See = Callable[[str, Callable[[], Any]], Any]  # name, how to get a JSON value -> that value
 
 
-def observe(patches: Patches, sessions: Sessions, answer: See, folder: str) -> None:
-    """Patch what the script, in a folder, looks at.
+def observe(patches: Patches, sessions: Sessions, answer: See, folders: Sequence[str]) -> None:
+    """Patch what the script, with its code in some folders, looks at.
 
     `answer` gives what it sees in its main thread, where no session is being called.
     """
@@ -54,13 +57,14 @@ def observe(patches: Patches, sessions: Sessions, answer: See, folder: str) -> N
         return sessions.unobserved(answer, name, read)
 
     _observe_checkpoints(patches, see)
-    _observe_clocks(patches, see, folder)
+    _observe_clocks(patches, see, folders)
 
 
-def is_own(path: str, folder: str) -> bool:
-    """Whether a file is of the script's folder, and of no library that is installed there."""
+def is_own(path: str, folders: Sequence[str]) -> bool:
+    """Whether a file is of the script's folders, and of no library that is installed there."""
     path = os.path.abspath(path)
-    if not path.startswith(os.path.join(folder, "")) or path.startswith(_STANDARD):
+    starts = tuple(os.path.join(folder, "") for folder in folders)
+    if not path.startswith(starts) or path.startswith(_OTHERS):
         return False
     return not {"site-packages", "dist-packages"} & set(path.split(os.sep))
 
@@ -106,14 +110,14 @@ def _observe_checkpoints(patches: Patches, see: See) -> None:
     patches.wrap(checkpoint_management, "checkpoint_exists_internal", exists)
 
 
-def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
+def _observe_clocks(patches: Patches, see: See, folders: Sequence[str]) -> None:
     read, base, local, day = time.time, datetime.datetime, time.localtime, datetime.date
     module = types.ModuleType("datetime")  # as code of the folder sees it, and no other
 
     def now(depth: int) -> float:
         """The time, as seen by the code so many calls above."""
         path = sys._getframe(depth + 1).f_code.co_filename
-        return float(see("time", read)) if is_own(path, folder) else read()
+        return float(see("time", read)) if is_own(path, folders) else read()
 
     class Datetime(datetime.datetime, metaclass=_StandsIn):
         def __new__(cls, *args, **kwargs):
@@ -143,7 +147,7 @@ def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
 
     def import_(original, name, globals=None, locals=None, fromlist=(), level=0):
         is_seen = name == "datetime" and not level
-        is_seen = is_seen and is_own(str((globals or {}).get("__file__")), folder)
+        is_seen = is_seen and is_own(str((globals or {}).get("__file__")), folders)
         return module if is_seen else original(name, globals, locals, fromlist, level)
 
     patches.wrap(builtins, "__import__", import_)

@@ -16,7 +16,7 @@ import io
 import os
 import runpy
 import sys
-from typing import Any, Callable, List, Mapping, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Tuple
 
 from absl import flags
 from tensorflow.python.framework import ops
@@ -46,7 +46,8 @@ class Observer(Sessions):
 
     def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
         complete = (lambda graph: ()) if as_written else Order().complete
-        self.calls = Calls(settings["script"], complete)
+        self._folders = own_folders(settings)
+        self.calls = Calls(settings["script"], complete, self._folders)
         super().__init__(settings["threads"], self.calls.refusal)
         self.settings, self._as_written, self.number = settings, as_written, 0
         self.queues = Queues(self.calls, self.run_session)
@@ -58,7 +59,7 @@ class Observer(Sessions):
         (fix_op_seeds if self._as_written else make_stateless)(patches, seed)
         self.calls.record_losses(patches)
         super().install(patches)
-        observe(patches, self, self.see, os.path.dirname(self.settings["script"]))
+        observe(patches, self, self.see, self._folders)
         self.queues.install(patches)
 
     def run_script(self) -> None:
@@ -133,7 +134,7 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
             tf.reset_default_graph()
             os.chdir(before[0])
             sys.path[:] = before[1]
-            for name in own_modules(script, set(sys.modules) - modules):
+            for name in own_modules(settings, set(sys.modules) - modules):
                 del sys.modules[name]
 
 
@@ -146,16 +147,26 @@ def _place(script: str) -> Tuple[str, str]:
     return folder, name
 
 
-def own_modules(script: str, names: Any = None) -> List[str]:
-    """The imported modules whose files are in the folder of the script or its package, or below."""
-    folder, name = _place(script)
-    folder = os.path.join(folder, *name.split(".")[:-1][:1], "")
-    found = []
-    for name in sorted(sys.modules if names is None else names):
+def own_folders(settings: Mapping[str, Any]) -> List[str]:
+    """The folders whose code is the script's: its own, or that of its outermost package, and the
+    working directory, but for one that has everything.
+    """
+    folder, name = _place(settings["script"])
+    whole, directory = (os.sep, os.path.expanduser("~")), settings["directory"]
+    own = os.path.join(folder, *name.split(".")[:-1][:1])
+    return [own] if directory in whole else [own, directory]
+
+
+def own_modules(settings: Mapping[str, Any], names: Any = None) -> Dict[str, str]:
+    """The files of the script's imported modules by their names."""
+    folders, found = own_folders(settings), {}
+    for name in sorted({*(sys.modules if names is None else names)} - {"__main__"}):
         path = getattr(sys.modules.get(name), "__file__", None)
-        if path and is_own(path, folder):
-            found.append(name)
-    return [name for name in found if name != "__main__"]
+        # Python 3.7 has it as `sys.path` has its folder, perhaps from the working directory.
+        path = path and os.path.join(settings["directory"], path)
+        if path and is_own(path, folders):
+            found[name] = path
+    return found
 
 
 class _NoInput(io.TextIOBase):
