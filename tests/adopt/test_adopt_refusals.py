@@ -16,7 +16,8 @@ REFUSED = {
         "def f(a):\n    return a\n"
         "z = tf.py_func(f, [x], tf.float32)\nz.set_shape([None, 4])\n"
         "loss = tf.reduce_mean(tf.square(tf.matmul(z, w) - y))\n" + LOOP,
-        "script.py trains by 'PyFunc' (PyFunc), whose state no resume knows (script.py:",
+        "script.py trains by 'PyFunc' (PyFunc), whose state no resume knows; write "
+        "stateful=False if it keeps none (script.py:",
     ),
     "queue that nobody fills": (
         INIT + QUEUE + "row = queue.dequeue()\nsess.run(row)\n",

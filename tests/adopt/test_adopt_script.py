@@ -127,6 +127,15 @@ numbers = [tf.data.Dataset.range(1).map(lambda _: tf.random_uniform([])) for _ i
 one, other = sess.run([tf.data.make_one_shot_iterator(each).get_next() for each in numbers])
 assert one != other
 """,
+    "a train call may have a function without state": """
+w = tf.Variable(1.0)
+twice = tf.py_func(lambda value: 2 * value, [w], tf.float32, stateful=False)
+loss = (w - tf.stop_gradient(tf.reshape(twice, []))) ** 2
+train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+sess.run(w.initializer)
+sess.run(train)
+assert abs(sess.run(w) - 1.2) < 1e-6
+""",
     "a seed may be given by its name": """
 first = [random.seed(a=1), random.random(), np.random.seed(seed=1), np.random.rand()]
 assert first == [random.seed(1), random.random(), np.random.seed(1), np.random.rand()]

@@ -36,8 +36,7 @@ _TAKES = {  # types of ops that take from a queue, with the place of the queue i
 }
 _PUTS = ("QueueEnqueueV2", "QueueEnqueueManyV2", "QueueCloseV2")
 _REFUSED = (  # types of ops in a train call
-    r"(Eager)?PyFunc(Stateless)?|\w*Unstage(NoKey)?|\w*AccumulatorTakeGradient|BarrierTakeMany"
-    "|RecordInput"
+    r"(Eager)?PyFunc|\w*Unstage(NoKey)?|\w*AccumulatorTakeGradient|BarrierTakeMany|RecordInput"
 )
 _NEXTS = ("IteratorGetNext", "IteratorGetNextSync")
 _RESOURCES = (
@@ -163,7 +162,8 @@ class Calls:
         for op in reached if trains else ():
             if re.fullmatch(_REFUSED, op.type):
                 what = f"trains by '{op.name}' ({op.type}), whose state no resume knows"
-                raise self.refusal(what, op)
+                way_out = "; write stateful=False if it keeps none" * (op.type == "PyFunc")
+                raise self.refusal(what + way_out, op)
         for tensor in fetches:
             if tensor.dtype in (tf.resource, tf.variant):
                 raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)
