@@ -72,6 +72,7 @@ def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, tmp_path
         (["--input", "x", "--output", "nothing"], "The graph has no tensor 'nothing'"),
         (["--input", "rate", "--output", "out", "--feed", "keep=1"], "does not depend on 'rate'"),
         (["--input", "x", "--output", "out", "--feed", "keep"], "--feed keep gives no number"),
+        ([*ONE_KEEPS, "--feed", "y=1"], "--feed y=1 does not fit float32 ("),
     ],
 )
 def test_a_function_that_the_graph_has_not_is_refused(
@@ -98,12 +99,14 @@ with tf.Session() as session:
 """
 
 
-@pytest.mark.parametrize("text, factor", [("flag=1", 1), ("flag=false", 2)])
+@pytest.mark.parametrize("text, factor", [("flag=1", 1), ("flag=false", 2), ("flag=0.5", 0)])
 def test_a_fed_value_may_be_a_bool(rows, tmp_path, text, factor):
     path = write_script(tmp_path / "folder", FLAG)
     assert adopt(path) == 0
     run, out = str(path.parent / "run"), str(tmp_path / "y.npy")
     words = ["--input", "x", "--output", "out", "--feed", text, "--out", out]
-    assert run_command(["predict", run, rows, *words]) == 0
+    assert run_command(["predict", run, rows, *words]) == (0 if factor else 2)
+    if not factor:
+        return
     v = tf.train.load_checkpoint(f"{run}/checkpoints/model.ckpt-3").get_tensor("v")
     np.testing.assert_allclose(np.load(out), factor * np.load(rows).dot(v), rtol=1e-5)

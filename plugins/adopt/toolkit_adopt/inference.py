@@ -72,7 +72,11 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
         fed = tf.placeholder(tensors[source].dtype, tensors[source].shape, name="given")
         replaced = {source: fed}
         for name, number in given.items():
-            value = np.asarray(number, tensors[name].dtype.base_dtype.as_numpy_dtype)  # also a bool
+            kind, shape = tensors[name].dtype.base_dtype, tensors[name].shape
+            value = np.asarray(number, kind.as_numpy_dtype)  # also a bool
+            is_rounded = not kind.is_floating and value != number
+            if is_rounded or not shape.is_compatible_with([]):
+                raise UsageError(f"--feed {name}={number:g} does not fit {kind.name} {shape}.")
             replaced[name] = tf.constant(value)
         inputs = {tensors[n].name: x for n, x in replaced.items() if tensors[n].op.name in known}
         (result,) = tf.import_graph_def(frozen, inputs, [tensors[output].name], name="adopted")
