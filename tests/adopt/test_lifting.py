@@ -79,6 +79,8 @@ def write(tmp_path, text, **changes):
     "values, rule",
     [
         ([np.float32(0.5)] * 2, "0.5"),
+        ([np.float32(0.1234567)] * 2, "0.1234567"),
+        ([np.int64(12345678)] * 2, "12345678"),
         ([np.bool_(True)] * 2, "1"),
         ([np.zeros([8, 4], "f")] * 2, "0"),
         ([np.float32(0.5), np.float32(0.25)], ""),

@@ -62,7 +62,8 @@ class FeedValues:
         first, low, high = self.first, self.low, self.high
         if not self.changes:
             words = f"constant {first.ravel()[0]}" if first.size == 1 else "constant"
-            return (f"{low:g}" if low == high else ""), words
+            is_one = low == high  # in as few digits as tell it from others of its type
+            return np.format_float_positional(first.min(), trim="-") if is_one else "", words
         if first.size == 1:
             return "", f"a scalar that changes, {low:g} to {high:g}"
         if self.is_returned:
