@@ -201,8 +201,9 @@ def test_a_damaged_journal_is_no_fault_of_the_script(tmp_path, capfd):
 
 
 def test_a_cluster_is_refused_before_the_script_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", "{}")
-    assert adopt(write_script(tmp_path / "folder", HEAD)) == 2
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
+    path = write_script(tmp_path / "folder", HEAD)
+    assert (adopt(path), resume(path)) == (2, 2)
 
 
 def test_a_script_that_is_not_there_is_told_by_its_near_name(tmp_path, monkeypatch, capfd):

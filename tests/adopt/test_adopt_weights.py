@@ -90,6 +90,7 @@ def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, cap
     assert run_command(["adopt", "--model-fn", "own_model:other_fn"]) == 2
     assert "own_model_plugin.py is there, and is no plugin of other_fn." in capfd.readouterr().err
     assert run_command([*words, "--dry-run"]) == 2
+    assert run_command([*words[:3], "--mode", "drive"]) == 2
     assert run_command(["adopt", "--model-fn", "no_model:model_fn"]) == 2
     assert not os.path.exists("no_model_plugin.py")
 

@@ -124,7 +124,7 @@ def test_several_processes_and_unknown_fields_are_refused(estimator, monkeypatch
         config.replace(train_distribute="mirrored")
     monkeypatch.setenv("TF_CONFIG", "{}")
     assert estimator.RunConfig().is_chief
-    monkeypatch.setenv("TF_CONFIG", '{"task": {}}')
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
     with pytest.raises(ValueError, match="remove TF_CONFIG"):
         estimator.RunConfig()
 

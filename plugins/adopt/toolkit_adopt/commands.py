@@ -134,7 +134,11 @@ def adopt(
 @_number("--pause-at", "Stop there, to continue another time")
 @_number("--journal-limit", "MB of the journal, in place of the run's")
 @click.option(
-    "--allow", multiple=True, metavar="script", help="Continue with a script that has changed."
+    "--allow",
+    multiple=True,
+    type=click.Choice(["script"]),
+    metavar="script",
+    help="Continue with a script that has changed.",
 )
 @cli_options.trust_option
 @cli_options.json_option
@@ -152,6 +156,7 @@ def resume(
     """Continue a run of 'toolkit adopt' from its last intact checkpoint."""
     from toolkit import DrivenRun
 
+    _refuse_cluster()
     run = DrivenRun.reopen(run_folder)
     hash_seed = run.settings.get("hash_seed", "random")
     if os.environ.get("PYTHONHASHSEED", "random") != hash_seed:
@@ -171,8 +176,9 @@ def _refuse_flags(script: str, mode: str, data: Any, model_fn: Any, dry_run: boo
     if mode == "drive" and data:
         raise UsageError("A driven script reads its own data, and --data is set.", hint="Omit it.")
     if model_fn:
-        if dry_run:
-            raise UsageError("A dry run is one of a script, and --model-fn names none.")
+        if dry_run or mode == "drive":
+            what = "A dry run is one of a script" if dry_run else "A script is driven"
+            raise UsageError(f"{what}, and --model-fn names none.")
         return
     if not os.path.isfile(script):
         there = f"There is no script {script}." if script else "No script is named."
@@ -185,7 +191,11 @@ def _refuse_flags(script: str, mode: str, data: Any, model_fn: Any, dry_run: boo
             "A lifted script takes its batches from --data, which is not set.",
             hint=f"toolkit adopt {script} --dry-run shows what it is fed.",
         )
-    if os.environ.get("TF_CONFIG"):
+    _refuse_cluster()
+
+
+def _refuse_cluster() -> None:
+    if "cluster" in os.environ.get("TF_CONFIG", ""):  # "{}" is one process alone
         raise UsageError(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
             hint="Unset it.",

@@ -91,8 +91,7 @@ class RunConfig:
                 raise TypeError(f"The stand-in of RunConfig has no field {name}.")
             setattr(self, name, value)
         wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(self, name)]
-        # "{}": alone, which a replay sets.
-        wrong += ["TF_CONFIG"] if os.environ.get("TF_CONFIG", "") not in ("", "{}") else []
+        wrong += ["TF_CONFIG"] if "cluster" in os.environ.get("TF_CONFIG", "") else []
         if wrong:
             raise ValueError(
                 f"The stand-in of tf.estimator trains in one process: remove {wrong[0]}."
