@@ -59,6 +59,8 @@ def test_an_image_is_scaled_from_its_least_to_its_largest_value(tmp_path):
     assert gray.dtype == np.float32 and gray[0, 1] == 128
     imsave(str(tmp_path / "b.png"), np.full([3, 2, 4], 7, np.uint8))
     assert imread(str(tmp_path / "b.png")).shape == (2, 4, 3)
+    Image.new("P", (1, 1)).save(str(tmp_path / "c.png"), transparency=0)
+    assert imread(str(tmp_path / "c.png")).tolist() == [[[0, 0, 0, 0]]]
 
 
 @pytest.mark.parametrize(("size", "shape"), [((3, 5), (3, 5)), (50, (2, 4)), (2.0, (8, 16))])

@@ -117,7 +117,8 @@ def imread(name, flatten=False, mode=None) -> np.ndarray:
     """An image as uint8; as float32 of gray if `flatten`."""
     with Image.open(name) as file:
         if mode is None and file.mode in ("1", "P"):
-            mode = "L" if file.mode == "1" else "RGB"
+            mode = "RGBA" if "transparency" in file.info else "RGB"
+            mode = "L" if file.mode == "1" else mode
         image = file.convert(mode or file.mode)
         return np.array(image.convert("F") if flatten else image)
 
