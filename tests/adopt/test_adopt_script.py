@@ -186,7 +186,7 @@ def test_a_script_that_a_run_names_and_the_user_did_not_run_is_refused(
     assert list(commits(path)) == [4, 6]
 
 
-def test_ctrl_c_is_committed_even_if_the_script_catches_it(tmp_path):
+def test_ctrl_c_is_committed_even_if_the_script_catches_it(tmp_path, capfd):
     text = HEAD + "import signal\ntrain = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
     text += """
 sess = tf.Session()
@@ -202,6 +202,7 @@ except KeyboardInterrupt:
 """
     path = write_script(tmp_path / "folder", text)
     assert adopt(path) == 130
+    assert "Interrupted: the next train call is the last" in capfd.readouterr().err
     assert list(commits(path)) == [5]
     assert resume(path) == 0
     assert list(commits(path)) == [5, 12]

@@ -9,6 +9,7 @@ computed, journaled and, if it trains, counted: every so many train calls are a 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -29,6 +30,7 @@ from .patches import Patches
 from .script import Observer, own_modules
 from .variables import read_values, write_values
 
+_NOTICE = b"\nInterrupted: the next train call is the last; a second signal ends at once.\n"
 HANDLE = "IteratorToStringHandle"  # the type of the op that tells how a feed names an iterator
 
 
@@ -137,6 +139,8 @@ class Drive(Observer):
         if self.failure is not None:
             raise self.failure
         self.signum = signum
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            os.write(2, _NOTICE)  # past the buffers, which the handler may have interrupted
 
     def run_to_end(self) -> str:
         """Run the script, and commit what it trained; return why it ended, as a clause."""
