@@ -291,13 +291,13 @@ def test_a_call_trains_unless_it_restores(make, trains):
     assert kind.trains == trains
 
 
-def test_assigns_that_a_loop_makes_are_ordered_by_few_looks_at_the_graph(monkeypatch):
+def test_assigns_that_a_loop_makes_are_ordered_by_few_gates_and_looks_at_the_graph(monkeypatch):
     looked, inputs_of = [], order._inputs_of
     monkeypatch.setattr(order, "_inputs_of", lambda op: looked.append(op) or inputs_of(op))
     with tf.Graph().as_default() as graph:
         variable, ordering = tf.get_variable("v", [], use_resource=True), Order()
-        for value in range(40):
+        for value in range(100):
             variable.assign(float(value))
             gates = ordering.complete(graph)
-    assert len(gates) == 40 * 39 / 2  # between each two
+    assert len(gates) == sum(range(10)) + 90 * 9  # behind the first one and the last eight
     assert len(looked) < 40**3

@@ -13,6 +13,10 @@ what that reads of the variable if it assigns a value made of it, such as clippe
 that makes the newer one alone is fed the tensor, so it runs nothing more than before. So do those
 ops of a call that take from iterators or queues, and samplers: where the data ends, all of them
 stand where a resume puts them.
+
+A loop may make an `assign` for each of its calls, of which no call makes two: a newer update waits
+for those that were made before the first call, and since the last one, for those of optimizers, and
+for a few others.
 """
 
 from __future__ import annotations
@@ -36,20 +40,22 @@ from .calls import (
 )
 
 _DATA = ""  # in place of the name of a variable
+_NUM_KEPT = 8  # others of a variable, for which a newer update waits
 
 
 class Order:
     """Orders the state of each graph, as it grows."""
 
     def __init__(self) -> None:
-        self._done: Any = weakref.WeakKeyDictionary()  # graph -> the version up to which it is
+        # graph -> its versions up to which it was ordered the first time, and the last time
+        self._done: Any = weakref.WeakKeyDictionary()
         self._gates: Any = weakref.WeakKeyDictionary()  # graph -> its gates
 
     def complete(self, graph: Any) -> List[Any]:
         """Order what the graph got since the last time, before a session runs it; return all of
         its gates, see `Calls`.
         """
-        done, gates = self._done.get(graph, 0), self._gates.setdefault(graph, [])
+        (begun, done), gates = self._done.get(graph, (0, 0)), self._gates.setdefault(graph, [])
         if graph.version <= done:
             return gates
         reads: Dict[str, List[Any]] = collections.defaultdict(list)
@@ -85,10 +91,13 @@ class Order:
                         op._add_control_inputs(first)
                         behind.add(op, first)
                 more = [*itertools.chain(*own), *late.get(name, ())]
-                for older, newer in itertools.combinations(ops, 2):
+                between = [op for op in ops if begun < op._id <= done and "Apply" not in op.type]
+                passed = set(between[:-_NUM_KEPT])
+                rivals = [op for op in ops if op not in passed]
+                for older, newer in itertools.combinations(rivals, 2):
                     if newer._id > done and not behind.order(older, newer):
                         gates.append(_make_gate(older, newer, more, behind))
-        self._done[graph] = graph.version
+        self._done[graph] = begun or graph.version, graph.version
         return gates
 
 
