@@ -103,10 +103,11 @@ def test_a_dry_run_refuses_a_thread_for_which_the_script_waits(tmp_path, capfd):
 
 
 def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_path, capfd):
-    big = "sess.run(tf.zeros([300000]))\n"
+    big = "sess.run(tf.zeros([150000]))\nsess.run(tf.zeros([300000]))\n"
     path = write_script(tmp_path / "folder", HEAD + LOOP + big)
     assert adopt(path, "--commit-steps", "1", "--journal-limit", "1") == 1
-    assert "and its limit is 1 MB" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "the journal has half of its limit" in err and "and its limit is 1 MB" in err
     assert resume(path) == 1
     assert "resume RUN --journal-limit N" in capfd.readouterr().err
     assert resume(path, "--journal-limit", "2") == 0

@@ -129,7 +129,7 @@ assert one != other
 """,
     "a train call may have a function without state": """
 w = tf.Variable(1.0)
-twice = tf.py_func(lambda value: 2 * value, [w], tf.float32, stateful=False)
+twice = tf.py_func(lambda value: value + value, [w], tf.float32, stateful=False)
 loss = (w - tf.stop_gradient(tf.reshape(twice, []))) ** 2
 train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
 sess.run(w.initializer)
@@ -236,6 +236,7 @@ def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsy
     lines = capsys.readouterr().out.splitlines()
     assert "period  2 train calls" in lines
     assert "        1: Adam, add <- x" in lines
+    assert [line for line in lines if line.startswith("journal ")]
     assert lines[-2] == "mode    drive: the script makes each call"
     assert lines[-1] == "no lift The script trains 2 graphs."
     assert not (path.parent / "run").exists()
@@ -300,4 +301,4 @@ def test_assigns_that_a_loop_makes_are_ordered_by_few_gates_and_looks_at_the_gra
             variable.assign(float(value))
             gates = ordering.complete(graph)
     assert len(gates) == sum(range(10)) + 90 * 9  # behind the first one and the last eight
-    assert len(looked) < 40**3
+    assert len(looked) < 100**3

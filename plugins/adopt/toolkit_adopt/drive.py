@@ -111,7 +111,7 @@ class Drive(Observer):
         self._replay: Optional[IO[bytes]] = None
         self._metrics: Dict[str, float] = {}
         self._warned: Set[str] = set()
-        self._recorder = Recorder(run.journal.append, settings["journal_limit"])
+        self._recorder = Recorder(run.journal.append, settings["journal_limit"], run.warn)
         self._closed: Dict[str, np.ndarray] = {}  # variables of sessions since the last commit
         self._handles: Dict[bytes, bytes] = {}  # of iterators -> what the journal has for them
         self._trained: Any = None  # the graph of the last train call, and the start of its names

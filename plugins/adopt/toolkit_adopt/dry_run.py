@@ -102,6 +102,7 @@ class Observation(Observer):
         initial: the values of the variables before the first train call, by name.
         between: the names of ops that change variables in other calls after the first train call.
         files: what it wrote in its working directory.
+        num_bytes: of what all calls returned, which the journal of a run would have.
         refusal: why the script cannot be driven; None if it can.
     """
 
@@ -118,6 +119,7 @@ class Observation(Observer):
         self.between: List[str] = []
         self.files: List[str] = []
         self.refusal: Any = None
+        self.num_bytes = 0
         self._returned: Set[bytes] = set()  # digests of what calls returned
 
     @property
@@ -162,6 +164,7 @@ class Observation(Observer):
             digests[name] = digest(value)
             known = self.feeds if kind.trains else self.other_feeds
             known.setdefault(name, FeedValues()).add(value, digests[name] in self._returned)
+        self.num_bytes += sum(np.asarray(value).nbytes for value in result)
         self._returned.update(digest(value) for value in result if np.ndim(value))
         if kind.trains:
             self.trained.append(kind)
@@ -280,6 +283,7 @@ def print_table(settings: Mapping[str, Any]) -> int:
         text = f"{name}: {values.first.dtype} {shapes}{values.span}: {values.guess()[1]}"
         rows.append(("feed", text))
     rows += [("loss", loss.op.name) for kind in shown for loss in kind.losses]
+    rows.append(("journal", f"{seen.num_bytes} bytes in {len(seen.trained)} train calls"))
     rows += [("writes", name) for name in seen.files[:8]]
     if any(os.path.basename(name) == "checkpoint" for name in seen.files):
         rows.append(("", "its checkpoints stay: delete them if it would begin from them"))

@@ -42,10 +42,11 @@ class Recorder:
     Args:
         append: called with the bytes of each new record.
         limit: the largest size of the journal in bytes.
+        warn: called with a sentence when it has half of that.
     """
 
-    def __init__(self, append: Any, limit: int):
-        self._append, self._limit = append, limit
+    def __init__(self, append: Any, limit: int, warn: Any = None):
+        self._append, self._limit, self._warn = append, limit, warn
         self._size = 0
         self._texts: List[str] = []  # of the kinds so far
 
@@ -99,6 +100,8 @@ class Recorder:
                 hint="A resume needs what each call returned. Fetch less, or go on with a larger "
                 "limit: toolkit resume RUN --journal-limit N",
             )
+        if self._size - len(data) <= self._limit / 2 < self._size and self._warn:
+            self._warn(f"the journal has half of its limit after call {number}")
         self._append(_LENGTH.pack(len(data)) + data)
 
     # ----------------------------------------------------------------------------------- replaying
