@@ -308,10 +308,6 @@ class Estimator:
 
     export_saved_model = export_savedmodel
 
-    def eval_dir(self, name: Optional[str] = None) -> str:
-        """Where 1.15 writes summaries of `evaluate`; here no one does."""
-        return os.path.join(self.model_dir, "eval" if not name else f"eval_{name}")
-
 
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
     """Train up to `max_steps`, and evaluate each checkpoint but the first.
