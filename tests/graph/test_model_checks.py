@@ -1,10 +1,12 @@
-"""What is said of a model before it trains: omitted losses of regularizers."""
+"""What is said of a model before it trains: omitted losses of regularizers, and its size."""
 
 import pytest
 from linear_fixtures import Linear, write_bars
 
 import toolkit
-from toolkit import hookimpl, tf
+from toolkit import UsageError, hookimpl, tf
+from toolkit.graph import model_size
+from toolkit.graph.model_size import check_model_size
 from toolkit.graph.regularization import NetworkList
 
 L2 = tf.keras.regularizers.l2
@@ -58,3 +60,39 @@ def test_a_run_says_once_how_many_losses_it_does_not_minimize(tmp_path, plugin, 
         assert note.startswith(
             "note   2 losses of regularizers are not minimized. Add sum(net.losses()) of "
         )
+
+
+AVAILABLE = 10**9  # bytes
+
+
+def variable(name, shape, dtype=tf.float32):
+    return tf.get_variable(name, shape, dtype, tf.zeros_initializer(), use_resource=True)
+
+
+@pytest.mark.usefixtures("graph")
+@pytest.mark.parametrize("dtype, count", [(tf.float32, AVAILABLE // 4), (tf.int64, AVAILABLE // 8)])
+def test_variables_may_take_all_memory_and_not_a_byte_more(monkeypatch, dtype, count):
+    monkeypatch.setattr(model_size, "available_memory", lambda: AVAILABLE)
+    check_model_size([variable("all", [count], dtype)])
+    variables = [*tf.global_variables(), variable("one", [1])]
+    with pytest.raises(UsageError, match=r"take 1\.0 GB, and 1\.0 GB are available: 'all' alone"):
+        check_model_size(variables)
+    monkeypatch.setattr(model_size, "available_memory", lambda: None)
+    check_model_size(variables)  # nothing is refused where the memory is not known
+
+
+class Large(Linear):
+    """Linear, with a matrix of 144 x 10^9 numbers."""
+
+    @hookimpl
+    def build(self, run):
+        variable("dense/kernel", [144, 10**9])
+        return Linear.build(self, run)
+
+
+def test_a_run_with_a_larger_model_than_memory_ends_with_its_size(here, cli):
+    argv = ["--plugin", "test_model_checks:Large", "--data", write_bars("bars.npz"), "--steps", 1]
+    result = cli("run", *argv, "--run-dir", "run")
+    assert result.code == 2
+    assert "The model's variables and their slots take 576.0 GB, and " in result.err
+    assert "'dense/kernel' alone is [144, 1000000000].\nChoose a smaller network." in result.err

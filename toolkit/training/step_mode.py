@@ -16,6 +16,7 @@ from ..compat import HAS_XLA, tf
 from ..data.structure import describe_key
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
+from ..graph.model_size import check_model_size
 from ..graph.run import step_builder_of
 from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA, PlainStep
@@ -109,6 +110,8 @@ class PlanBuilder:
         """Build a plan without XLA, saver and hooks: that of another replica than the first."""
         tf_graph, reader, run = self._begin(self._strategy)
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
+        with tf_graph.as_default():
+            check_model_size(tf.global_variables())
         check_accumulation(self._options, run.total_steps, step_builder_of(run).update_counts)
         random_ops = find_random_ops(graph.train_op)
         options = choose_threads(self._options, tf_graph)
