@@ -78,8 +78,7 @@ def test_hidden_layers_that_the_chosen_network_does_not_have_are_noted(values, n
 
 
 @pytest.mark.parametrize(
-    "network, shape",
-    [("mlp", (13,))] + [(n, s) for n in NETWORKS for s in ((8, 8, 1), (9, 31, 3))],
+    "network, shape", [("mlp", (13,))] + [(n, s) for n in NETWORKS for s in ((8, 8, 1), (9, 31, 3))]
 )
 def test_every_network_accepts_every_size_and_returns_finite_logits_and_embeddings(network, shape):
     outputs = build_outputs(shape, 7, network=network, hidden=[64])

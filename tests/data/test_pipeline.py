@@ -80,9 +80,7 @@ class Endless(Linear):
         return toolkit.read_dataset(make, 30) if split in ("train", "test") else None
 
 
-def test_a_run_on_an_endless_data_set_resumes_to_the_same_bits_and_says_what_it_gives_up(
-    tmp_path,
-):
+def test_a_run_on_an_endless_data_set_resumes_to_the_same_bits_and_says_what_it_gives_up(tmp_path):
     options = {"batch_size": 10, "shuffle_buffer": 40}
     testing.check_resume("test_pipeline:Endless", str(tmp_path), **options)
     (log, *_) = [path.read_text() for path in tmp_path.rglob("console.log")]

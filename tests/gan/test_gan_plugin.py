@@ -50,11 +50,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize(
-    "values",
-    CASES,
-    ids=lambda values: "-".join(map(str, values.values())),
-)
+@pytest.mark.parametrize("values", CASES, ids=lambda values: "-".join(map(str, values.values())))
 @pytest.mark.usefixtures("cache")
 def test_two_steps_move_every_kernel_of_both_networks(digits_in_memory, values):
     plugins = load_plugins("gan")

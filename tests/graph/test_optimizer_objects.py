@@ -269,9 +269,7 @@ def plugin_of(choose):
 
 
 EACH_RUN = pytest.mark.parametrize(
-    "plugin",
-    [plugin_of(make) for make in OBJECTS.values()],
-    ids=list(OBJECTS),
+    "plugin", [plugin_of(make) for make in OBJECTS.values()], ids=list(OBJECTS)
 )
 
 

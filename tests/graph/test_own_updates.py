@@ -124,8 +124,7 @@ def train(plugin, folder, **options):
 
 
 @pytest.mark.parametrize(
-    "update, per_call",
-    [(momentum, 1), (without_step, None), (adopted, None), (decaying, None)],
+    "update, per_call", [(momentum, 1), (without_step, None), (adopted, None), (decaying, None)]
 )
 def test_a_step_that_is_not_finite_is_skipped_as_a_whole(tmp_path, update, per_call):
     options = {"on_nonfinite": "skip", "steps_per_call": per_call, "checkpoint_steps": 1}

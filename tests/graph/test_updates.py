@@ -127,8 +127,7 @@ def test_two_updates_of_a_name_in_a_step_are_two_gradients_of_its_mean():
 
 
 @pytest.mark.parametrize(
-    "names, sets, variable",
-    [(("a", "b"), ("wv", "w"), "w"), (("a", "a"), ("w", "wv"), "v")],
+    "names, sets, variable", [(("a", "b"), ("wv", "w"), "w"), (("a", "a"), ("w", "wv"), "v")]
 )
 def test_updates_that_would_mix_their_accumulated_gradients_are_refused(names, sets, variable):
     variables = {name: create_variable(name, 1.0) for name in "wv"}

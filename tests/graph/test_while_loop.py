@@ -12,11 +12,7 @@ from update_fixtures import ONLY_2, train_by_both
 
 from toolkit import UsageError, hookimpl, testing, tf
 from toolkit.graph.step_strategy import PlainStep, XlaStep
-from toolkit.graph.while_loop import (
-    build_compiled_loop,
-    build_loop,
-    make_num_steps,
-)
+from toolkit.graph.while_loop import build_compiled_loop, build_loop, make_num_steps
 from toolkit.storage.run_folder import RunFolder
 
 CALLS = [1, 7, "auto"]

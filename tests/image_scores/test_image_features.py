@@ -5,14 +5,7 @@ import types
 
 import numpy as np
 import pytest
-from score_fixtures import (
-    SHAPE,
-    SPEC,
-    SPLITS,
-    QuarterClassifier,
-    make_images,
-    make_options,
-)
+from score_fixtures import SHAPE, SPEC, SPLITS, QuarterClassifier, make_images, make_options
 from toolkit_image_scores import features
 from toolkit_image_scores.features import network_features, open_features, pixel_features
 from toolkit_image_scores.options import ImageScoresOptions

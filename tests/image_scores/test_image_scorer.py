@@ -478,8 +478,7 @@ def test_what_a_validation_cannot_measure_cannot_name_the_best_checkpoint(
 
 
 @pytest.mark.parametrize(
-    "metric, count",
-    [("min:frechet_distance", 10), ("coverage", 10), ("min:d_loss", 9), ("", 9)],
+    "metric, count", [("min:frechet_distance", 10), ("coverage", 10), ("min:d_loss", 9), ("", 9)]
 )
 def test_any_other_metric_can_name_the_best_checkpoint(metric, count):
     scorer_module.check_best_metric(make_options(best_metric=metric), make_split(count))

@@ -124,10 +124,7 @@ def test_a_program_gets_no_variable_that_this_process_has_set(tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     "code, stopped, clock",
-    [
-        ("while True: pass", "limit", 1000),
-        ("import time; time.sleep(60)", "clock", 2),
-    ],
+    [("while True: pass", "limit", 1000), ("import time; time.sleep(60)", "clock", 2)],
 )
 def test_a_program_over_its_limit_is_killed(tmp_path, monkeypatch, code, stopped, clock):
     monkeypatch.setattr(programs, "CLOCK", clock)
