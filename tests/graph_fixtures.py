@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
+
 from toolkit.data.spec import DataSpec
 
 
@@ -15,6 +17,11 @@ class Spec(DataSpec):
 
     def __new__(cls, shape: Any = (4,), dtype: str = "float32", num_classes: int = 2, **fields):
         return super().__new__(cls, shape, dtype, num_classes, **fields)
+
+
+@pytest.fixture(autouse=True)
+def fresh_graph(graph):
+    """For the folders whose conftest.py imports it: each test builds in a graph of its own."""
 
 
 class Constant:

@@ -9,6 +9,13 @@ from file_fixtures import write_idx
 
 
 @pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """The folder of an empty cache, which is not there yet."""
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
 def idx_folder(tmp_path):
     """A folder of four IDX files: 20 training and 6 test images of 4x4, labels i mod 5."""
     (tmp_path / "idx").mkdir()

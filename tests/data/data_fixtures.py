@@ -6,8 +6,19 @@ import struct
 import zlib
 
 import numpy as np
+import pytest
+
+from toolkit.errors import DataError
 
 NUM_IMAGES = 30  # of the fixture `paths`
+
+
+def refusal_of(call, *args, **kwargs):
+    """The message of the DataError, with a hint, that the call raises."""
+    with pytest.raises(DataError) as error:
+        call(*args, **kwargs)
+    assert error.value.exit_code == 4 and error.value.hint
+    return error.value.message
 
 
 def idx_bytes(array, code=8):

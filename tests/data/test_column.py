@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from data_fixtures import NUM_IMAGES
+from data_fixtures import NUM_IMAGES, refusal_of
 from PIL import Image
 
 from toolkit import Column, DataError, Decoded, Split, ToolkitError
@@ -17,13 +17,6 @@ from toolkit.data.readers.mapped import decode_splits
 from toolkit.data.reading_options import ImageOptions
 from toolkit.data.spec import DataSpec
 from toolkit.errors import CheckpointError
-
-
-def message(function, *arguments):
-    with pytest.raises(DataError) as error:
-        function(*arguments)
-    assert error.value.hint
-    return error.value.message
 
 
 def test_what_is_decoded_may_be_labels_and_grey_images():
@@ -78,7 +71,7 @@ def test_sequences_of_classes_are_padded_with_what_is_no_class():
     features, labels = Split({"frames": frames}, {"tags": tags}).take([1, 0])
     assert labels["tags"].tolist() == [[2, -1], [0, 1]] and features["frames"].shape == (2, 3, 5)
     wrong = Column([np.array([0, 3]), np.array([2])], kind="class", num_classes=3)
-    assert "has the value 3" in message(Split, {"x": np.zeros([2, 1])}, {"tags": wrong})
+    assert "has the value 3" in refusal_of(Split, {"x": np.zeros([2, 1])}, {"tags": wrong})
 
 
 @pytest.mark.parametrize(
@@ -92,7 +85,7 @@ def test_sequences_of_classes_are_padded_with_what_is_no_class():
 )
 def test_padding_is_of_the_type_of_its_component(values, padding, text):
     column = Column([np.asarray(value) for value in values], padding=padding)
-    assert text in message(Split, {"w": column})
+    assert text in refusal_of(Split, {"w": column})
 
 
 def test_a_scalar_is_no_sequence():
@@ -109,7 +102,7 @@ def test_the_number_of_classes_is_a_whole_number(count):
 
 @pytest.mark.parametrize("index", [[True, False], [0.5, 1.0], [[0]], [2], [-3]])
 def test_an_index_has_the_numbers_of_records(index):
-    assert "expected numbers of 2 records" in message(Split, np.zeros([2, 1]), [0, 1], index)
+    assert "expected numbers of 2 records" in refusal_of(Split, np.zeros([2, 1]), [0, 1], index)
 
 
 def stored(*more):

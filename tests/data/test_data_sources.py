@@ -7,26 +7,16 @@ import warnings
 
 import numpy as np
 import pytest
-from data_fixtures import idx_bytes, png_bytes
+from data_fixtures import idx_bytes, png_bytes, refusal_of
 from PIL import Image
 from record_fixtures import example, png, records
 
 from toolkit.data.check import check_data, check_source
 from toolkit.data.examples import Dataset, Split, describe, iterate_slices
-from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
 from toolkit.data.reading_options import ImageOptions
 from toolkit.data.sources import list_sources, open_data
 from toolkit.data_value import complete
-from toolkit.errors import DataError, UsageError
-
-
-def message(call, *args, **kwargs):
-    """The message of the DataError that the call raises."""
-    with pytest.raises(DataError) as error:
-        call(*args, **kwargs)
-    assert error.value.exit_code == 4 and error.value.hint
-    return error.value.message
-
+from toolkit.errors import UsageError
 
 # ---------------------------------------------------------------------------------- each source
 
@@ -99,13 +89,12 @@ each_source = pytest.mark.parametrize("write", [*LABELLED, write_pairs])
 
 
 @pytest.fixture
-def opened(tmp_path, monkeypatch):
-    """`opened(write, shares, train=range(20))`: the data set of a source with these splits."""
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+def opened(tmp_path, cache):
+    """`opened(write, train=range(20))`: the data set of a source with these splits."""
 
-    def call(write, shares=DEFAULT_SHARES, **splits):
+    def call(write, **splits):
         (tmp_path / "data").mkdir()
-        return open_data(write(tmp_path / "data", splits), shares=shares)
+        return open_data(write(tmp_path / "data", splits))
 
     return call
 
@@ -136,12 +125,6 @@ def test_a_test_split_of_the_data_stays_as_it_is(opened, write):
     assert data.sha256 and all(len(value) == 64 for value in data.sha256.values())
 
 
-@each_source
-def test_a_share_of_zero_holds_nothing_out(opened, write):
-    data = opened(write, NOTHING, train=range(9), test=range(9, 12))
-    assert {name: len(split) for name, split in data.splits.items()} == {"train": 9, "test": 3}
-
-
 @pytest.mark.parametrize("write", [*LABELLED, write_pairs, write_masks, write_domains])
 def test_equal_examples_of_train_stay_together_beside_a_test_split(opened, write):
     splits = opened(write, train=[n // 3 for n in range(90)], test=range(50, 70)).splits
@@ -151,10 +134,10 @@ def test_equal_examples_of_train_stay_together_beside_a_test_split(opened, write
 
 @pytest.mark.parametrize("kind", ["idx", "npz", "images", "pairs", "table", "tfrecord"])
 def test_a_missing_path_is_named(tmp_path, kind):
-    text = message(open_data, f"{kind}:{tmp_path / 'absent'}")
+    text = refusal_of(open_data, f"{kind}:{tmp_path / 'absent'}")
     assert str(tmp_path / "absent") in text and re.search("found no|found none", text)
     if kind == "table":
-        assert "found a folder" in message(open_data, f"table:{tmp_path}")
+        assert "found a folder" in refusal_of(open_data, f"table:{tmp_path}")
 
 
 # ------------------------------------------------------------------------------------ the values
@@ -225,7 +208,7 @@ def test_a_system_error_becomes_a_data_error(monkeypatch, fault, text):
         raise fault
 
     monkeypatch.setattr("toolkit.data.arrays.npz.open_npz", fail)
-    assert text in message(open_data, "npz:a.npz")
+    assert text in refusal_of(open_data, "npz:a.npz")
 
 
 # ------------------------------------------------------------------------------------- data check
@@ -254,7 +237,7 @@ def test_a_check_finds_infinities_of_both_signs_without_a_warning():
         warnings.simplefilter("error")
         split = Split(np.array([[np.inf], [-np.inf]]))
         dataset = Dataset("two", describe(split), {"train": split})
-        assert "found NaN or infinity in examples 0 to 1" in message(check_data, dataset, "two")
+        assert "found NaN or infinity in examples 0 to 1" in refusal_of(check_data, dataset, "two")
 
 
 def corrupt_files(value):
@@ -268,7 +251,7 @@ def test_a_check_names_all_images_that_cannot_be_read(cli, tree):
     files = {f"{name}/{number}.png": whole for name in ("cat", "dog") for number in range(3)}
     files.update({"cat/1.png": b"no image", "dog/0.png": b"", "dog/2.png": whole[:-30]})
     folder = tree(files)
-    assert os.path.join("cat", "1.png") in message(open_data, "images:" + folder)
+    assert os.path.join("cat", "1.png") in refusal_of(open_data, "images:" + folder)
     reasons = corrupt_files("images:" + folder)
     assert list(reasons) == ["cat/1.png", "dog/0.png", "dog/2.png"]
     assert "an empty file" in reasons["dog/0.png"]
@@ -297,7 +280,9 @@ def test_a_damaged_image_leaves_with_its_partner_and_never_a_whole_split(tree, t
     assert not {f"train/{side}/{n}.png" for side in "ab" for n in (1, 3)} & set(dataset.files)
     images = ImageOptions(skip_damaged=True)
     folder = tree({f"cat/{number}.png": b"no image" for number in range(3)})
-    assert "none of its images can be read" in message(open_data, "images:" + folder, images=images)
+    assert "none of its images can be read" in refusal_of(
+        open_data, "images:" + folder, images=images
+    )
     with pytest.raises(UsageError, match="--skip-damaged has no effect on the data 'mnist5k'"):
         open_data("mnist5k", images=images)
 

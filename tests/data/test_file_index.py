@@ -14,15 +14,8 @@ from toolkit.data.files.file_index import FileIndex
 NAMES = ["a", "b", "new\n\udcff"]
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """The folder of the cache."""
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, cache, monkeypatch):
     """Three files that were written an hour ago, and are not too small to be entered."""
     monkeypatch.setattr(file_index, "SMALL_COUNT", 1)
     folder = tmp_path / "data"
@@ -33,7 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def reads(monkeypatch):
+def reads(cache, monkeypatch):
     """The names of the files whose content was read."""
     names = []
     sha256_of = file_index.sha256_of

@@ -102,16 +102,13 @@ def test_equal_remainders_go_to_classes_by_chance():
     assert len(chosen[0]) == 10 and len(chosen[0] | chosen[1] | chosen[2]) > 10
 
 
-def test_a_choice_of_large_data_is_made_once_unless_what_it_depends_on_changes(
-    tmp_path, monkeypatch
-):
+def test_a_choice_of_large_data_is_made_once_until_a_cause_changes(tmp_path, cache, monkeypatch):
     hashings, content_keys = [], held_out.content_keys
 
     def record(split, seed=0):
         hashings.append(len(split))
         return content_keys(split, seed)
 
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(held_out, "_LARGE", 1)
     monkeypatch.setattr(held_out, "content_keys", record)
     pixels = np.random.RandomState(0).randint(0, 256, (100, 4, 4)).astype(np.uint8)

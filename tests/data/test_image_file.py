@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from data_fixtures import png_bytes
+from data_fixtures import png_bytes, refusal_of
 from PIL import Image, PngImagePlugin
 
 from toolkit.data.images.image_file import (
@@ -159,9 +159,8 @@ def test_a_palette_shows_its_colours(save):
 )
 def test_values_without_a_fixed_range_are_refused(save, array, text):
     path = save(Image.fromarray(array), "TIFF")
-    with pytest.raises(DataError) as error:
-        read(path)
-    assert text in error.value.message and path in error.value.message
+    message = refusal_of(read, path)
+    assert text in message and path in message
 
 
 # ------------------------------------------------------------------------------------ transparency
@@ -362,6 +361,4 @@ def test_content_that_is_no_image_is_refused_whatever_its_name(tmp_path, monkeyp
     monkeypatch.setattr("subprocess.check_call", start)
     path = tmp_path / "evil.png"
     path.write_bytes(content)
-    with pytest.raises(DataError) as error:
-        read(str(path))
-    assert "expected an image, found" in error.value.message
+    assert "expected an image, found" in refusal_of(read, str(path))

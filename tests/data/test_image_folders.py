@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from data_fixtures import refusal_of
 from PIL import Image
 
 from toolkit.data.held_out import NOTHING
@@ -27,13 +28,6 @@ def listing(folder):
         split: (each.class_names, [os.path.relpath(path, folder) for path in each.paths])
         for split, each in list_images(folder).items()
     }
-
-
-def refusal(folder):
-    with pytest.raises(DataError) as error:
-        list_images(folder)
-    assert error.value.hint
-    return error.value.message
 
 
 @pytest.mark.parametrize(
@@ -100,7 +94,7 @@ def test_names_of_splits_have_any_case(tree, name):
     ],
 )
 def test_a_folder_with_two_meanings_is_refused(tree, names, text):
-    assert text in refusal(tree(numbered(*names)))
+    assert text in refusal_of(list_images, tree(numbered(*names)))
 
 
 def test_every_image_gets_its_form_from_the_options(tree):
@@ -167,5 +161,5 @@ def test_a_flat_folder_has_no_labels(tree):
 def test_a_folder_without_images_is_refused(tree):
     folder = tree(numbered("cat/0.png"))
     os.mkdir(os.path.join(folder, "dog"))
-    assert "dog: expected images" in refusal(folder)
-    assert "expected images, found none" in refusal(os.path.join(folder, "dog"))
+    assert "dog: expected images" in refusal_of(list_images, folder)
+    assert "expected images, found none" in refusal_of(list_images, os.path.join(folder, "dog"))

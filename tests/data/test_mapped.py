@@ -19,10 +19,9 @@ from toolkit.errors import DataError, RetryError
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
+def cache(cache, monkeypatch):
     monkeypatch.setattr(mapped, "_CHUNK_BYTES", 6 * 7)  # seven images
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    return str(tmp_path / "cache")
+    return str(cache)
 
 
 def images(paths):

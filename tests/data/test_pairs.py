@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from data_fixtures import refusal_of
 from linear_fixtures import Linear
 from PIL import Image
 
@@ -34,13 +35,6 @@ def mask(values, size=(6, 4)):
 
 def opened(folder, shares=NOTHING, **images):
     return open_data("pairs:" + folder, images=ImageOptions(**images), shares=shares)
-
-
-def refusal(folder):
-    with pytest.raises(DataError) as error:
-        opened(folder)
-    assert error.value.hint
-    return error.value.message
 
 
 def masked(count, values=(0, 1, 2), first="images", second="masks", suffix=""):
@@ -101,7 +95,7 @@ def test_a_pixel_is_a_grey_value_or_a_palette_index(tree, mode):
     ],
 )
 def test_what_is_no_label_image_is_refused(tree, name, image, text):
-    message = refusal(tree({"images/1.png": picture(1), name: image}))
+    message = refusal_of(opened, tree({"images/1.png": picture(1), name: image}))
     assert os.path.join("tree", name) in message and text in message
 
 
@@ -170,7 +164,7 @@ def test_a_pair_may_be_in_folders_below(tree):
     ],
 )
 def test_a_folder_that_is_no_pair_is_refused(tree, names, text):
-    assert text in refusal(tree({name: picture(1) for name in names}))
+    assert text in refusal_of(opened, tree({name: picture(1) for name in names}))
 
 
 def contents(split, name=None):

@@ -17,15 +17,8 @@ from toolkit.errors import DataError, UsageError
 COUNT = 20
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("TOOLKIT_CACHE", str(folder))
-    return folder
-
-
 @pytest.fixture
-def open_records(tmp_path):
+def open_records(tmp_path, cache):
     """`open_records({name: bytes}, glob, columns)`: write files and open them, nothing held out."""
 
     def call(files, place="*", images=None, shares=NOTHING, **columns):

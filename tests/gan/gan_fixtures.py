@@ -11,14 +11,14 @@ import collections
 from typing import NamedTuple
 
 import numpy as np
-from graph_fixtures import session
+from graph_fixtures import evaluate, session  # noqa: F401 - tests import both from here
 from toolkit_gan import losses, train_step
 from toolkit_gan import model as models
 from toolkit_gan.options import GanOptions
 from toolkit_image_scores.options import ImageScoresOptions
 
 from toolkit import DataSpec, Run, testing, tf
-from toolkit.graph.ops import state_updates
+from toolkit.graph.ops import root_handle, state_updates, upstream
 from toolkit.graph.run import step_builder_of
 from toolkit.options import resolve
 
@@ -73,13 +73,6 @@ def make_run(shape=(8, 8, 1), mode="train", classes=0, total_steps=100, **values
     data = DataSpec(tuple(shape), "uint8", classes, names, (1,) * classes)
     small = {"width": 4, "batch_size": 4, "conditional": "none"}
     return Run(mode, options(**dict(small, **values)), data, None, total_steps)
-
-
-def evaluate(*tensors):
-    """The values of tensors, or of one structure of tensors, in a session of their own."""
-    with session() as tf_session:
-        values = tf_session.run(list(tensors))
-    return values if len(values) > 1 else values[0]
 
 
 def z_of(count):
@@ -140,29 +133,14 @@ def weights_after(game: GameStep, times=1):
         return [float(np.ravel(value)[0]) for value in tf_session.run(variables)]
 
 
-def ancestors(op):
-    """Every op that runs before this one, by data or by control."""
-    visited, waiting = set(), [op]
-    while waiting:
-        current = waiting.pop()
-        for other in [t.op for t in current.inputs] + list(current.control_inputs):
-            if other not in visited:
-                visited.add(other)
-                waiting.append(other)
-    return visited
-
-
 def variable_name(op):
     """The name of the variable that an op writes, also through the switches of a guard."""
-    handle = op.inputs[0].op
-    while handle.type == "Switch":
-        handle = handle.inputs[0].op
-    return handle.name
+    return root_handle(op.inputs[0]).op.name
 
 
 def assignments_of(op):
     """How often the op assigns each variable, by name, without what a guard restores."""
-    assigns = [o for o in ancestors(op) if o.type == "AssignVariableOp" and "optimizer/" in o.name]
+    assigns = [o for o in upstream([op]) if o.type == "AssignVariableOp" and "optimizer/" in o.name]
     return collections.Counter(map(variable_name, assigns))
 
 

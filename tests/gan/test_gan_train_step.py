@@ -11,7 +11,6 @@ from gan_fixtures import (
     DESCENT,
     LinearDiscriminator,
     Point,
-    ancestors,
     assignments_of,
     build_image_game,
     build_point_game,
@@ -27,6 +26,7 @@ from toolkit_gan import model as models
 from toolkit_gan import sampling
 
 from toolkit import tf
+from toolkit.graph.ops import upstream
 
 ORDERS = ["alternating", "simultaneous"]
 
@@ -143,9 +143,10 @@ def test_when_alternating_every_read_of_the_generators_pass_waits_for_the_discri
     build_point_game(update="alternating", discriminator_steps=2)
     first, second = update_ops("discriminator")
     (last,) = update_ops("generator")
-    assert first in ancestors(second) and second in ancestors(last)
-    reads = [o for o in ancestors(last) if o.type == "ReadVariableOp" and o not in ancestors(first)]
-    late_reads = [o for o in reads if second in ancestors(o)]
+    assert first in upstream([second]) and second in upstream([last])
+    later = upstream([last]) - upstream([first])
+    reads = [o for o in later if o.type == "ReadVariableOp"]
+    late_reads = [o for o in reads if second in upstream([o])]
     assert {"psi0", "theta"} <= {o.inputs[0].op.name for o in late_reads}
 
 
@@ -159,7 +160,7 @@ def test_the_average_moves_after_the_generators_update(update):
     update_of = {variable_name(o): o for o in update_ops("generator")}
     for move in moves:
         weight = "generator/" + variable_name(move)[len("average/") :]
-        assert update_of[weight] in ancestors(move)
+        assert update_of[weight] in upstream([move])
 
 
 @pytest.mark.parametrize("penalty", ["lp", "dragan"])
