@@ -50,14 +50,12 @@ def test_every_value_of_an_elastic_field_has_unit_variance_and_neighbours_agree(
     assert np.abs(np.diff(field, axis=2)).mean() < 0.25
 
 
-@pytest.mark.parametrize(
-    "turn, tolerance", [({}, 0), ({"rotate": 1e-9}, 1e-4), ({"zoom": 1e-9}, 1e-4)]
-)
-def test_a_flip_of_all_images_mirrors_each_column_whether_they_also_turn_or_not(turn, tolerance):
+@pytest.mark.parametrize("turn, atol", [({}, 0), ({"rotate": 1e-9}, 1e-4), ({"zoom": 1e-9}, 1e-4)])
+def test_a_flip_of_all_images_mirrors_each_column_whether_they_also_turn_or_not(turn, atol):
     flipped = change(RAMP, flip=1, **turn)
-    np.testing.assert_allclose(flipped, RAMP[:, :, ::-1], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(flipped, RAMP[:, :, ::-1], rtol=0, atol=atol)
     flipped = change(RAMP, flip_vertical=1, **turn)
-    np.testing.assert_allclose(flipped, RAMP[:, ::-1], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(flipped, RAMP[:, ::-1], rtol=0, atol=atol)
 
 
 def test_half_of_the_images_are_flipped_each_by_a_number_of_its_own():
@@ -73,11 +71,8 @@ def test_a_random_crop_is_a_window_of_the_padded_image_at_every_place(options, p
     image = random_images(1, 8, 16, 3)
     crops = change(np.tile(image, [600, 1, 1, 1]), crop=0.25, **options)
     padded = np.pad(image[0], [(2, 2), (4, 4), (0, 0)], padding)
-    windows = {
-        padded[down : down + 8, right : right + 16].tobytes(): (down, right)
-        for down in range(5)
-        for right in range(9)
-    }
+    places = [(down, right) for down in range(5) for right in range(9)]
+    windows = {padded[y : y + 8, x : x + 16].tobytes(): (y, x) for y, x in places}
     places = [windows[crop.tobytes()] for crop in crops]  # a KeyError if one is no window
     assert len(set(places)) == 45
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from toolkit import AugmentationOptions
 from toolkit.data.spec import DataSpec
-from toolkit.options import OFF, resolve
+from toolkit.options import OFF
 from toolkit.testing import write_digits
 
 SHOW = ["data", "show"]
@@ -26,9 +26,7 @@ def tiles(path, rows, columns, height=48, width=96):
     pixels = np.asarray(Image.open(str(path)))
     assert pixels.shape == (rows * (height + 16) + 4, columns * (width + 4) + 4, 3)
     tops, lefts = 4 + np.arange(rows) * (height + 16), 4 + np.arange(columns) * (width + 4)
-    return np.array(
-        [[pixels[top : top + height, left : left + width] for left in lefts] for top in tops]
-    )
+    return np.array([[pixels[y : y + height, x : x + width] for x in lefts] for y in tops])
 
 
 def test_without_augmentation_a_sheet_has_the_examples_alone(tmp_path, images, cli):
@@ -91,9 +89,7 @@ def test_wrong_arguments_are_refused_in_one_sentence(images, cli, args, message)
     ],
     ids=["values", "no images"],
 )
-def test_examples_without_classes_have_a_sheet_and_no_images_none(
-    here, cli, shape, labels, code, message
-):
+def test_examples_without_classes_have_a_sheet(here, cli, shape, labels, code, message):
     features = np.random.RandomState(0).rand(20, *shape).astype(np.float32)
     np.savez("a.npz", x_train=features, **labels)
     result = cli(*SHOW, "npz:a.npz", "-o", "sheet.png", "--flip", 1, "--examples", 2)
@@ -101,11 +97,12 @@ def test_examples_without_classes_have_a_sheet_and_no_images_none(
     assert (here / "sheet.png").exists() is (code == 0)
 
 
-def test_a_flag_without_effect_is_noted(images, cli, tmp_path):
-    err = cli(*SHOW, images, "-o", tmp_path / "a.png", "--examples", 1, "--fill", "reflect").err
-    assert err == (
-        "note: fill (flag --fill) has no effect: nothing moves images beyond their border\n"
-    )
+def test_flags_without_effect_are_noted(images, cli, tmp_path):
+    flags = ["--examples", 1, "--fill", "reflect", "--rand-magnitude", 7]
+    assert sorted(cli(*SHOW, images, "-o", tmp_path / "a.png", *flags).err.splitlines()) == [
+        "note: fill (flag --fill) has no effect: nothing moves images beyond their border",
+        "note: rand_magnitude (flag --rand-magnitude) has no effect: rand_augment is 0",
+    ]
 
 
 def test_a_plugin_and_auto_show_what_a_run_does(tmp_path, cli):
@@ -123,10 +120,6 @@ def test_a_plugin_and_auto_show_what_a_run_does(tmp_path, cli):
 # ------------------------------------------------------------------------------------------ presets
 
 
-def options(layers=(), **flags):
-    return resolve([("test", AugmentationOptions)], layers, flags=flags)
-
-
 def test_the_table_in_the_documents_has_the_values_of_the_presets():
     with open(os.path.join(REPOSITORY, "docs", "augmentation.md"), encoding="utf-8") as file:
         rows = [line.strip("| \n").split(" | ") for line in file if line.startswith("| `")]
@@ -138,14 +131,6 @@ def test_the_table_in_the_documents_has_the_values_of_the_presets():
 
 def _text(value):
     return value if isinstance(value, str) else f"{value:g}"
-
-
-def test_options_without_effect_are_noted():
-    resolved = options(augment="none", fill="reflect", rand_magnitude="7")
-    assert sorted(resolved.notes) == [
-        "fill (flag --fill) has no effect: nothing moves images beyond their border",
-        "rand_magnitude (flag --rand-magnitude) has no effect: rand_augment is 0",
-    ]
 
 
 @pytest.mark.parametrize(

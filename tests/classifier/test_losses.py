@@ -32,9 +32,7 @@ LN = math.log
         ),
     ],
 )
-def test_a_loss_is_the_cross_entropy_of_smoothed_and_weighted_targets(
-    logits, targets, settings, expected
-):
+def test_a_loss_is_of_smoothed_and_weighted_targets(logits, targets, settings, expected):
     loss = losses.classification_loss(tf.constant(logits), tf.constant(targets), **settings)
     assert evaluate(loss) == pytest.approx(expected, abs=1e-5)
 

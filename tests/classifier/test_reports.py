@@ -13,14 +13,19 @@ from toolkit.statistics import wilson
 DATA = make_data((8, 8, 1), 3, ("cat", "dog", "cow"))
 
 
+def batch_of(labels, predicted, probability):
+    """What an evaluation collects: white images with these labels and predictions."""
+    return {
+        "labels": np.array(labels, np.int32),
+        "label": np.array(predicted, np.int32),
+        "probability": np.array(probability, np.float32),
+        "features": np.ones([len(labels), 8, 8, 1], np.float32),
+    }
+
+
 def examples(**more):
     """Six examples: one cat predicted as a dog with 0.9, one cow as a cat with 0.6."""
-    batch = {
-        "labels": np.array([0, 0, 1, 1, 2, 2], np.int32),
-        "label": np.array([0, 1, 1, 1, 2, 0], np.int32),
-        "probability": np.array([0.8, 0.9, 0.7, 0.9, 0.5, 0.6], np.float32),
-        "features": np.ones([6, 8, 8, 1], np.float32),
-    }
+    batch = batch_of([0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 2, 0], [0.8, 0.9, 0.7, 0.9, 0.5, 0.6])
     return dict(batch, **more)
 
 
@@ -92,13 +97,9 @@ STRANGE_NAMES = (
 def test_any_name_of_a_class_can_be_reported(tmp_path):
     # Each class is once right, and once taken for the next one.
     count = len(STRANGE_NAMES)
-    labels = np.repeat(np.arange(count, dtype=np.int32), 2)
-    batch = {
-        "labels": labels,
-        "label": np.where(np.arange(2 * count) % 2, (labels + 1) % count, labels),
-        "probability": np.full(2 * count, 0.5, np.float32),
-        "features": np.ones([2 * count, 8, 8, 1], np.float32),
-    }
+    labels = np.repeat(np.arange(count), 2)
+    predicted = np.where(np.arange(2 * count) % 2, (labels + 1) % count, labels)
+    batch = batch_of(labels, predicted, np.full(2 * count, 0.5))
     summary = reports.write(batch, make_data((8, 8, 1), count, STRANGE_NAMES), str(tmp_path))
     assert summary["mistakes"] == count and len(summary["files"]) == 4
     assert tuple(read_report(tmp_path)["class_names"]) == STRANGE_NAMES
@@ -125,15 +126,10 @@ def test_so_many_classes_that_a_picture_has_fewer_pixels_have_no_matrix(tmp_path
 
 def test_the_numbers_of_a_known_confusion(tmp_path):
     """Ten of class 0, of which two become 1; ten of class 1, all right; class 2 has no example."""
-    labels = np.repeat([0, 1], 10).astype(np.int32)
+    labels = np.repeat([0, 1], 10)
     predicted = labels.copy()
     predicted[[0, 5]] = 1
-    outcome = {
-        "labels": labels,
-        "label": predicted,
-        "probability": np.linspace(0.5, 0.9, 20).astype(np.float32),
-        "features": np.ones([20, 8, 8, 1], np.float32),
-    }
+    outcome = batch_of(labels, predicted, np.linspace(0.5, 0.9, 20))
     reports.write(outcome, DATA, str(tmp_path))
     text = (tmp_path / "report.txt").read_text(encoding="utf-8")
     assert text.splitlines() == [
@@ -171,12 +167,9 @@ def test_the_numbers_of_a_known_confusion(tmp_path):
 
 def draw_examples(count=200, num_classes=4, accuracy=0.8):
     draws = np.random.RandomState(0)
-    labels = draws.randint(0, num_classes, count).astype(np.int32)
-    right = draws.rand(count) < accuracy
-    predicted = np.where(right, labels, (labels + 1) % num_classes).astype(np.int32)
-    probability = draws.uniform(0.5, 1.0, count).astype(np.float32)
-    features = np.zeros([count, 8, 8, 1], np.float32)
-    return {"labels": labels, "label": predicted, "probability": probability, "features": features}
+    labels = draws.randint(0, num_classes, count)
+    predicted = np.where(draws.rand(count) < accuracy, labels, (labels + 1) % num_classes)
+    return batch_of(labels, predicted, draws.uniform(0.5, 1.0, count))
 
 
 def lettered(num_classes=4):

@@ -35,21 +35,16 @@ def views(images):
 
 
 def expected_probabilities(run):
-    with open_trained(str(run)) as trained:
-        return np.mean(
-            [trained.predict(view)["probabilities"] for view in views(images(run)[0])], axis=0
-        )
+    with open_trained(str(run)) as model:
+        return np.mean([model.predict(v)["probabilities"] for v in views(images(run)[0])], axis=0)
 
 
 def test_predict_returns_the_mean_probability_of_the_views(run, tmp_path, cli):
     np.savez(str(tmp_path / "a.npz"), x=images(run)[0])
-    plain, averaged, again = (
-        np.array([row["probabilities"] for row in json.loads(result.out)])
-        for result in (
-            cli("predict", run, tmp_path / "a.npz", "--json", *more)
-            for more in ([], ["--tta"], ["--tta"])
-        )
-    )
+    words = ["predict", run, tmp_path / "a.npz", "--json"]
+    outs = [cli(*words, *more).out for more in ([], ["--tta"], ["--tta"])]
+    rows = [[row["probabilities"] for row in json.loads(out)] for out in outs]
+    plain, averaged, again = map(np.array, rows)
     np.testing.assert_allclose(averaged, expected_probabilities(run), atol=1e-5)
     assert (averaged == again).all() and np.abs(averaged - plain).max() > 1e-4
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from data_fixtures import numbered_images
-from reader_fixtures import read
+from reader_fixtures import numbered_dataset, read
 
-from toolkit import Split, read_dataset, tf
+from toolkit import Split, read_dataset
 from toolkit.graph.replica import Replica
 
 NUM_EXAMPLES = 22
@@ -17,19 +17,12 @@ def in_memory():
     return Split(numbered_images(NUM_EXAMPLES), np.arange(NUM_EXAMPLES))
 
 
-def in_a_dataset():
-    def make():
-        dataset = tf.data.Dataset.range(NUM_EXAMPLES)
-        return dataset.map(lambda n: (tf.fill([2, 2], tf.cast(n, tf.uint8)), n))
-
-    return read_dataset(make, NUM_EXAMPLES)
-
-
 def read_parts(kind, replica, start=0):
     """What a replica reads: the labels, and the positions of these examples, int [steps, n]."""
     split, options = in_memory(), {"kind": kind, "seed": 3}
     if kind == "dataset":  # its shuffle lets epochs overlap, with or without parts
-        split, options = in_a_dataset(), {"kind": "stream", "shuffle_buffer": 1}
+        split = read_dataset(numbered_dataset(NUM_EXAMPLES), NUM_EXAMPLES)
+        options = {"kind": "stream", "shuffle_buffer": 1}
     part = np.arange(2 * BATCH_SIZE).reshape(2, BATCH_SIZE)
     part = part[:, replica.start : replica.start + replica.num_examples].reshape(-1)
     options = dict(options, part=None if replica.count == 1 else part)

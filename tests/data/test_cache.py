@@ -22,12 +22,8 @@ def cache(here, monkeypatch):
     root = here / "cache"
     monkeypatch.setenv("TOOLKIT_CACHE", str(root))
     decode()
-    for name in (
-        "mnist/t10k-images-idx3-ubyte.gz",
-        "fashion-mnist/mine",
-        "features/one/b",
-        "mine/c",
-    ):
+    names = "mnist/t10k-images-idx3-ubyte.gz", "fashion-mnist/mine", "features/one/b", "mine/c"
+    for name in names:
         path = root / name
         os.makedirs(str(path.parent), exist_ok=True)
         path.write_bytes(b"12345")

@@ -17,12 +17,8 @@ from toolkit.data.arrays import download
 from toolkit.data.sources import open_data
 from toolkit.errors import DataError
 
-NAMES = [
-    "train-images-idx3-ubyte.gz",
-    "train-labels-idx1-ubyte.gz",
-    "t10k-images-idx3-ubyte.gz",
-    "t10k-labels-idx1-ubyte.gz",
-]
+KINDS = "images-idx3-ubyte.gz", "labels-idx1-ubyte.gz"
+NAMES = [f"{split}-{kind}" for split in ("train", "t10k") for kind in KINDS]
 
 
 @pytest.fixture
@@ -125,9 +121,7 @@ def test_without_a_network_the_message_names_the_files_and_their_folder(files, t
     assert str(tmp_path / "mnist") in error.value.hint and "mnist5k" in error.value.hint
 
 
-@pytest.mark.skipif(
-    "not os.environ.get('TOOLKIT_TEST_MNIST')", reason="TOOLKIT_TEST_MNIST is not set"
-)
+@pytest.mark.skipif("not os.environ.get('TOOLKIT_TEST_MNIST')", reason="TOOLKIT_TEST_MNIST unset")
 def test_the_checksums_are_those_of_the_full_mnist():
     folder = os.environ["TOOLKIT_TEST_MNIST"]
     files = download.DATASETS["mnist"].files

@@ -52,9 +52,8 @@ def test_a_plain_file_and_a_part_of_it_are_memory_mapped(idx_folder):
 
 def test_names_with_a_dot_are_recognized(idx_folder):
     for name in os.listdir(idx_folder):
-        os.rename(
-            os.path.join(idx_folder, name), os.path.join(idx_folder, name.replace("-idx", ".idx"))
-        )
+        path = os.path.join(idx_folder, name)
+        os.rename(path, path.replace("-idx", ".idx"))
     assert len(open_idx(Settings(idx_folder)).splits["test"]) == 6
 
 

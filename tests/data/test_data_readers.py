@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from data_fixtures import numbered_images
-from reader_fixtures import read
+from reader_fixtures import read, read_labels
 
 from toolkit.compat import tf
 from toolkit.data.examples import Split, describe
@@ -41,23 +41,9 @@ def build_reader(kind, split, batch_size, seed=0, filter=None, convert=None, **o
     return make_reader(split, batch_size, options, ExampleHooks(filter, convert))
 
 
-def read_labels(
-    kind, split, batch_size, steps, seed=1, start=0, filter=None, convert=None, **order
-):
-    """The labels of batches `start` to `start + steps - 1`, int32 [steps, B]."""
-    hooks = ExampleHooks(filter, convert)
-    numbers = range(start, start + steps)
-    batches = read(split, batch_size, numbers, hooks=hooks, kind=kind, seed=seed, **order)
-    for batch in batches if convert is None else ():
-        pixels = np.rint(batch["features"][:, 0, 0, 0] * 255)
-        assert np.array_equal(pixels, batch["labels"] % 256)
-    return np.array([batch["labels"] for batch in batches])
-
-
 @both
 def test_each_example_comes_once_an_epoch_and_batches_straddle_epochs(kind):
-    rows = read_labels(kind, numbered_split(10), 4, 10).ravel()  # 40 examples: four epochs of 10
-    epochs = rows.reshape(4, 10)
+    epochs = read_labels(numbered_split(10), 4, 10, kind=kind).reshape(4, 10)  # of 40 examples
     assert np.array_equal(np.sort(epochs), np.tile(np.arange(10), (4, 1)))
     assert len({tuple(epoch) for epoch in epochs}) == 4
 
@@ -65,19 +51,20 @@ def test_each_example_comes_once_an_epoch_and_batches_straddle_epochs(kind):
 @both
 @pytest.mark.parametrize("start", [7, 19])
 def test_a_resume_meets_the_batches_of_an_uninterrupted_run(kind, start):
-    whole = read_labels(kind, numbered_split(10), 3, 25, shuffle_buffer=4)
-    rest = read_labels(kind, numbered_split(10), 3, 25 - start, start=start, shuffle_buffer=4)
+    split, options = numbered_split(10), {"kind": kind, "shuffle_buffer": 4}
+    whole = read_labels(split, 3, 25, **options)
+    rest = read_labels(split, 3, 25 - start, start, **options)
     assert np.array_equal(rest, whole[start:])
 
 
 def test_the_resident_order_is_the_same_on_both_versions_of_tensorflow():
-    labels = read_labels("resident", numbered_split(8), 8, 1, seed=3)
+    labels = read_labels(numbered_split(8), 8, 1, kind="resident", seed=3)
     assert labels.tolist() == [[3, 4, 5, 1, 7, 0, 2, 6]]
 
 
 @both
 def test_a_batch_may_be_the_whole_split_and_no_more(kind):
-    rows = read_labels(kind, numbered_split(6), 6, 2)
+    rows = read_labels(numbered_split(6), 6, 2, kind=kind)
     assert np.array_equal(np.sort(rows), np.tile(np.arange(6), (2, 1)))
     with pytest.raises(UsageError, match="batch size is 7 but the split has 6"):
         build_reader(kind, numbered_split(6), 7)
@@ -105,10 +92,8 @@ def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
         step, num_batches = tf.placeholder(tf.int64, []), tf.placeholder(tf.int32, [])
         flat = reader.chunk(step, size, num_batches)
         features, labels = flat["features"], flat.get("labels")
-        assert features.shape.as_list()[1:] == [
-            batch_size,
-            *reader.form.components["features"].shape,
-        ]
+        shape = reader.form.components["features"].shape
+        assert features.shape.as_list()[1:] == [batch_size, *shape]
         assert labels is None or labels.shape.as_list()[1:] == [batch_size]
         fetches = [convert_stored(features, "image")] + ([] if labels is None else [labels])
         reader.initialize(session, start)
@@ -150,7 +135,7 @@ def test_the_size_of_a_resident_chunk_may_be_a_tensor():
         size = tf.placeholder(tf.int32, [])
         labels = reader.chunk(tf.constant(2, tf.int64), size)["labels"]
         reader.initialize(session)
-        expected = read_labels("resident", numbered_split(10), 3, 3, start=2)
+        expected = read_labels(numbered_split(10), 3, 3, 2, kind="resident")
         for count in (1, 3, 2):
             assert np.array_equal(session.run(labels, {size: count}), expected[:count])
 
@@ -173,7 +158,7 @@ def test_a_resident_chunk_is_no_longer_than_an_epoch():
 
 
 def test_resident_batches_of_distant_epochs_may_be_read_in_one_call():
-    expected = read_labels("resident", numbered_split(10), 4, 100)
+    expected = read_labels(numbered_split(10), 4, 100, kind="resident")
     with tf.Graph().as_default(), tf.Session() as session:
         reader = ResidentReader(numbered_split(10), 4, ReaderOptions(seed=1))
         steps = [0, 99, 37, 3, 98, 2]

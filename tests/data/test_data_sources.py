@@ -246,11 +246,17 @@ def corrupt_files(value):
     return {each["file"]: each["reason"] for each in report["corrupt"]}
 
 
+WHOLE = png_bytes(4, 4, rows=b"\0" * 20)
+
+
+def damaged_images(count):
+    """Images of two classes, of which three cannot be read."""
+    files = {f"{name}/{number}.png": WHOLE for name in ("cat", "dog") for number in range(count)}
+    return {**files, "cat/1.png": b"no image", "dog/0.png": b"", "dog/2.png": WHOLE[:-30]}
+
+
 def test_a_check_names_all_images_that_cannot_be_read(cli, tree):
-    whole = png_bytes(4, 4, rows=b"\0" * 20)
-    files = {f"{name}/{number}.png": whole for name in ("cat", "dog") for number in range(3)}
-    files.update({"cat/1.png": b"no image", "dog/0.png": b"", "dog/2.png": whole[:-30]})
-    folder = tree(files)
+    folder = tree(damaged_images(3))
     assert os.path.join("cat", "1.png") in refusal_of(open_data, "images:" + folder)
     reasons = corrupt_files("images:" + folder)
     assert list(reasons) == ["cat/1.png", "dog/0.png", "dog/2.png"]
@@ -260,10 +266,7 @@ def test_a_check_names_all_images_that_cannot_be_read(cli, tree):
 
 
 def test_damaged_images_are_left_out_counted_and_named(tree):
-    whole = png_bytes(4, 4, rows=b"\0" * 20)
-    files = {f"{name}/{number}.png": whole for name in ("cat", "dog") for number in range(30)}
-    files.update({"cat/1.png": b"no image", "dog/0.png": b"", "dog/2.png": whole[:-30]})
-    folder = tree(files)
+    folder = tree(damaged_images(30))
     dataset = open_data("images:" + folder, images=ImageOptions(skip_damaged=True))
     expected = "3 damaged images left out (cat/1.png, dog/0.png, dog/2.png; --skip-damaged)."
     assert dataset.notes[0] == expected
@@ -280,15 +283,14 @@ def test_a_damaged_image_leaves_with_its_partner_and_never_a_whole_split(tree, t
     assert not {f"train/{side}/{n}.png" for side in "ab" for n in (1, 3)} & set(dataset.files)
     images = ImageOptions(skip_damaged=True)
     folder = tree({f"cat/{number}.png": b"no image" for number in range(3)})
-    assert "none of its images can be read" in refusal_of(
-        open_data, "images:" + folder, images=images
-    )
+    message = refusal_of(open_data, "images:" + folder, images=images)
+    assert "none of its images can be read" in message
     with pytest.raises(UsageError, match="--skip-damaged has no effect on the data 'mnist5k'"):
         open_data("mnist5k", images=images)
 
 
 def test_broken_links_and_pipes_are_not_images(tree):
-    folder = tree({"cat/0.png": png_bytes(4, 4, rows=b"\0" * 20)})
+    folder = tree({"cat/0.png": WHOLE})
     for name, target in (("cat/2.png", "gone"), ("cat/3.png", "3.png"), ("loop", "loop")):
         os.symlink(target, os.path.join(folder, name))
     os.mkfifo(os.path.join(folder, "cat", "4.png"))

@@ -114,9 +114,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(folder, cache):
     assert digests(folder) == expected(folder)
 
 
-def test_small_files_and_those_without_a_place_leave_nothing_in_the_cache(
-    folder, cache, monkeypatch
-):
+def test_small_files_and_those_without_a_place_are_not_cached(folder, cache, monkeypatch):
     assert FileIndex().digests([str(folder / "a")]) == expected(folder)[:1]
     monkeypatch.setattr(file_index, "SMALL_COUNT", 4)
     assert digests(folder) == expected(folder)

@@ -62,10 +62,8 @@ def test_a_class_with_one_example_is_trained_on():
 
 def test_folds_cover_all_examples_once():
     images, labels = examples(103), np.repeat(np.arange(3), [60, 40, 3])
-    folds = [
-        hold_out({"train": Split(images, labels)}, Shares(0, folds=5, fold=i))["test"]
-        for i in range(5)
-    ]
+    whole = {"train": Split(images, labels)}
+    folds = [hold_out(whole, Shares(0, folds=5, fold=i))["test"] for i in range(5)]
     assert sorted(np.concatenate([fold.index for fold in folds])) == list(range(103))
     assert {len(fold) for fold in folds} == {20, 21}
     assert all(np.bincount(fold.labels)[:2].tolist() == [12, 8] for fold in folds)

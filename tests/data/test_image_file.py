@@ -264,9 +264,7 @@ UPRIGHT = {
 @pytest.mark.parametrize("form, compression", [("PNG", None), ("TIFF", None), ("TIFF", "tiff_lzw")])
 @pytest.mark.parametrize("dtype, scale", [(np.uint8, 1), (np.uint16, 257)])
 @pytest.mark.parametrize("orientation", sorted(UPRIGHT))
-def test_each_orientation_of_a_camera_is_turned_upright(
-    save, orientation, form, compression, dtype, scale
-):
+def test_each_orientation_is_turned_upright(save, orientation, form, compression, dtype, scale):
     image = Image.fromarray(np.array([[1, 2, 3], [4, 5, 6]], dtype) * dtype(scale))
     exif = Image.Exif()
     exif[0x0112] = orientation

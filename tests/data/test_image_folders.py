@@ -58,10 +58,9 @@ def test_what_is_not_read_is_noted(tree):
 def test_the_same_files_are_held_out_whatever_the_form(tree):
     pixels = np.random.RandomState(0).randint(0, 256, (60, 8, 8, 3)).astype(np.uint8)
     folder = tree({f"{'ab'[i % 2]}/{i}.png": Image.fromarray(pixels[i]) for i in range(60)})
-    tests = [
-        open_data(f"images:{folder}", images=options).splits["test"].index.tolist()
-        for options in (ImageOptions(), ImageOptions(image_size=4), ImageOptions(channels=1))
-    ]
+    forms = ImageOptions(), ImageOptions(image_size=4), ImageOptions(channels=1)
+    splits = [open_data(f"images:{folder}", images=form).splits["test"] for form in forms]
+    tests = [split.index.tolist() for split in splits]
     assert tests[0] == tests[1] == tests[2] and len(tests[0]) == 6
 
 
@@ -132,9 +131,8 @@ def test_images_of_several_sizes_are_refused_with_a_size_to_choose(tree, sizes, 
 
 def test_opening_decodes_no_image(tree, reads):
     colours = [(5 * number, 0, 0, 200) for number in range(50)]
-    data = open_data(
-        "images:" + tree({f"{c[0]}.png": Image.new("RGBA", (4, 4), c) for c in colours})
-    )
+    folder = tree({f"{c[0]}.png": Image.new("RGBA", (4, 4), c) for c in colours})
+    data = open_data("images:" + folder)
     assert not reads
     assert data.notes == ["50 images with an alpha channel laid on #ffffff (--background)."]
 

@@ -91,9 +91,7 @@ def cannot_be_read(row):
         ("full disk", RetryError, "The cache cannot be written: .*No space left on device"),
     ],
 )
-def test_a_failure_is_one_sentence_and_leaves_no_entry(
-    paths, cache, monkeypatch, fault, error, text, not_quick
-):
+def test_a_failure_leaves_no_entry(paths, cache, monkeypatch, fault, error, text, not_quick):
     values = images(paths)
     if fault == "image":
         with open(paths[20], "rb+") as file:

@@ -14,9 +14,8 @@ from toolkit.storage.run_folder import RunFolder
 
 
 def measure(array, size):
-    return normalization.measure_moments(
-        array[start : start + size] for start in range(0, len(array), size)
-    )
+    starts = range(0, len(array), size)
+    return normalization.measure_moments(array[start : start + size] for start in starts)
 
 
 def apply(features, moments):
@@ -28,9 +27,7 @@ def apply(features, moments):
 @pytest.mark.parametrize("size", [1, 3, 100])
 @pytest.mark.parametrize("shape", [(50, 6), (50, 4, 5, 3)])
 @pytest.mark.parametrize("dtype, mean, deviation, scale", [("f4", 1000, 1, 1), ("u1", 99, 20, 255)])
-def test_the_moments_of_chunks_are_those_of_all_examples(
-    size, shape, dtype, mean, deviation, scale
-):
+def test_moments_of_chunks_are_those_of_all(size, shape, dtype, mean, deviation, scale):
     """Bytes are measured as the graph gets them."""
     features = (mean + deviation * np.random.RandomState(0).randn(*shape)).astype(dtype)
     measured_mean, measured_deviation = measure(features, size)

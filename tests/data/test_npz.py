@@ -67,9 +67,8 @@ def test_an_option_decides_where_the_type_is_not_meant(opened):
     assert parts(opened("class", x=X, y=flags))["labels"] == ("class", "int32", (2,))
     assert "found complex128" in refusal_of(opened, label_kind="class", x=X, y=EVEN * 1j)
     assert "found the label 0.5" in refusal_of(opened, label_kind="class", x=X, y=EVEN / 2)
-    assert "that are values, found texts" in refusal_of(
-        opened, label_kind="value", x=X, y=EVEN.astype(str)
-    )
+    texts = EVEN.astype(str)
+    assert "are values, found texts" in refusal_of(opened, label_kind="value", x=X, y=texts)
 
 
 def test_texts_are_numbered_over_all_splits(opened):
@@ -206,11 +205,8 @@ def test_equal_arrays_are_kept_once(cache):
     assert keep_arrays({"train": (list(PIXELS), CLASSES.tolist()), "test": None}) == name
     assert keep_arrays((PICTURES, CLASSES)) == name
     assert [path.name for path in cache.glob("arrays/*")] == [name[len("arrays:") :]]
-    assert (
-        keep_arrays((PIXELS, CLASSES[::-1]))
-        != name
-        != keep_arrays((PIXELS.astype(np.float32), CLASSES))
-    )
+    assert keep_arrays((PIXELS, CLASSES[::-1])) != name
+    assert keep_arrays((PIXELS.astype(np.float32), CLASSES)) != name
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,8 @@ def test_label_images_are_resized_to_the_nearest_pixel_with_their_pictures(tree)
     folder = tree({"images/1.png": picture(1, (8, 4)), "masks/1.png": left_half})
     padded = opened(folder, image_size=4).splits["train"].labels[0]
     assert padded.tolist() == [[VOID] * 4, [0, 0, 9, 9], [0, 0, 9, 9], [VOID] * 4]
-    assert opened(folder, image_size=4, fit="crop").splits["train"].labels[0, 0].tolist() == [
-        *(0, 0, 9, 9)
-    ]
+    cropped = opened(folder, image_size=4, fit="crop").splits["train"].labels
+    assert cropped[0, 0].tolist() == [0, 0, 9, 9]
     wide = opened(folder, image_size="7x5", fit="stretch").splits["train"].labels
     assert set(np.unique(wide)) == {0, 9}
 
@@ -104,10 +103,8 @@ def test_two_other_folders_are_named_features(tree):
     images.update({f"my target/{i}.jpg": picture(9, (5, 5)) for i in range(3)})
     data = opened(tree(images))
     features = data.splits["train"].take(slice(0, 2))[0]
-    assert {name: array.shape for name, array in features.items()} == {
-        "input": (2, 4, 6, 3),
-        "my_target": (2, 5, 5, 3),
-    }
+    shapes = {name: array.shape for name, array in features.items()}
+    assert shapes == {"input": (2, 4, 6, 3), "my_target": (2, 5, 5, 3)}
     assert data.splits["train"].take(np.array([2]))[0]["input"][0, 0, 0].tolist() == [2, 4, 6]
 
 
@@ -129,10 +126,8 @@ def test_folders_without_a_common_name_are_two_domains(tree):
 )
 def test_splits_may_be_folders_outside_or_inside(tree, names):
     listings = list_pairs(tree({name + ".png": picture(1) for name in names}))
-    assert {name: listing.names for name, listing in listings.items()} == {
-        "train": ("a", "b"),
-        "validation": ("a", "b"),
-    }
+    assert sorted(listings) == ["train", "validation"]
+    assert {listing.names for listing in listings.values()} == {("a", "b")}
     assert [len(paths) for paths in listings["train"].paths] == [1, 1]
 
 
@@ -201,9 +196,7 @@ def test_no_image_of_a_small_domain_or_of_its_partner_is_lost(tree):
     images = {f"a/x{i}.png": picture(i) for i in range(4)}
     folder = tree({**images, **{f"b/y{i}.png": picture(100 + i) for i in range(80)}})
     data = opened(folder, DEFAULT_SHARES)
-    assert set.union(*(contents(split, "b") for split in data.splits.values())) == set(
-        range(100, 180)
-    )
+    assert set.union(*(contents(each, "b") for each in data.splits.values())) == {*range(100, 180)}
     assert contents(data.splits["train"], "a") == {0, 1, 2, 3}
     assert any("No test and validation split" in note and "a (4)" in note for note in data.notes)
 

@@ -269,9 +269,7 @@ def test_a_list_of_something_else_is_refused(refusal, second, text):
         (("id,day", [f"{i},2020-01-0{i}" for i in range(4)]), "numbers the rows, 'day' has dates"),
     ],
 )
-def test_columns_that_are_no_features_are_refused_unless_they_are_named(
-    rows, refusal, column, reason
-):
+def test_columns_that_are_no_features_are_refused_unless_named(rows, refusal, column, reason):
     header, values = column
     names = tuple(header.split(","))
     text = f"a,{header},label\n" + "".join(f"{i * i},{v},{i % 2}\n" for i, v in enumerate(values))

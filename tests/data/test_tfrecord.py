@@ -29,12 +29,9 @@ def open_records(tmp_path, cache):
             (folder / name).write_bytes(content)
         for name in {*columns} - {"image_column", "label_kind"}:
             columns[name] = tuple(columns[name].split(","))
-        return open_data(
-            f"tfrecord:{folder}/{place}",
-            images=ImageOptions(**images or {}),
-            columns=ColumnOptions(**columns),
-            shares=shares,
-        )
+        images, columns = ImageOptions(**images or {}), ColumnOptions(**columns)
+        value = f"tfrecord:{folder}/{place}"
+        return open_data(value, images=images, columns=columns, shares=shares)
 
     return call
 
@@ -74,14 +71,9 @@ def test_pictures_and_labels_are_read_whatever_the_compression(open_records, pac
     assert data.spec.shape == (3, 4, 1) and data.spec.class_names == ("0", "1", "2")
 
 
-def test_each_row_is_that_of_its_shard_and_a_second_start_reads_no_record(
-    open_records, monkeypatch
-):
-    all_pictures = pictures()
-    files = {
-        f"s-{i:05d}-of-00004": records(*all_pictures[start:end])
-        for i, (start, end) in enumerate([(0, 7), (7, 7), (7, 8), (8, 20)])
-    }
+def test_each_row_is_of_its_shard_and_a_second_start_reads_no_record(open_records, monkeypatch):
+    parts = [pictures()[slice(*part)] for part in ((0, 7), (7, 7), (7, 8), (8, 20))]
+    files = {f"s-{i:05d}-of-00004": records(*part) for i, part in enumerate(parts)}
     before = open_records(files)
     monkeypatch.delattr("toolkit.data.records.record_index.Record.check_kind")
     after = open_records({})
@@ -204,10 +196,8 @@ def test_texts_are_classes_in_their_order(open_records):
 
 
 def test_raw_pixels_are_images(open_records):
-    contents = [
-        example(image_raw=bytes([i] * 12), height=3, width=4, depth=1, label=i % 2)
-        for i in range(6)
-    ]
+    form = {"height": 3, "width": 4, "depth": 1}
+    contents = [example(image_raw=bytes([i] * 12), label=i % 2, **form) for i in range(6)]
     data = open_records({"a": records(*contents)})
     assert data.spec.shape == (3, 4, 1) and pixels(data.splits["train"]) == list(range(6))
     data = open_records({}, images={"image_size": 8, "channels": 3})

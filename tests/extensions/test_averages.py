@@ -79,9 +79,8 @@ def rates(run):
 
 
 def test_the_mean_is_that_of_the_weights_at_the_ends_of_the_cycles(data, here):
-    run = train(
-        data, swa_share=0.65, swa_cycle=2, steps_per_call=3
-    )  # six of ten steps are three cycles
+    # Six of ten steps are three cycles.
+    run = train(data, swa_share=0.65, swa_cycle=2, steps_per_call=3)
     average = testing.tensors(run)["state/swa/linear/w"]
     assert np.allclose(average, np.mean([weights(run, k) for k in (6, 8, 10)], 0), atol=1e-6)
     assert testing.tensors(run)["state/swa/count"] == 3
@@ -118,16 +117,6 @@ def test_the_rate_is_constant_or_falls_within_each_cycle(data, here):
     assert own == pytest.approx([0.04] * 10)
 
 
-def test_a_run_without_a_whole_cycle_is_refused(data, here):
-    with pytest.raises(UsageError, match="25 % of 10 steps are fewer than a cycle of 100"):
-        train(data)
-
-
-def test_a_model_with_moments_is_refused(data, here):
-    with pytest.raises(UsageError, match="swa does not support models with moments"):
-        train(data, plugin=WithMoments, swa_cycle=1)
-
-
 class WithFittedMoments(WithMoments):
     """It reads its weights and moments from a file, as a network that was trained before."""
 
@@ -139,9 +128,17 @@ class WithFittedMoments(WithMoments):
         return model
 
 
-def test_moments_that_begin_with_the_weights_of_a_file_are_refused(data, here):
-    with pytest.raises(UsageError, match="models with moments: 'moving_mean'"):
-        train(data, plugin=WithFittedMoments, swa_cycle=1)
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({}, "25 % of 10 steps are fewer than a cycle of 100"),
+        ({"plugin": WithMoments, "swa_cycle": 1}, "swa does not support models with moments"),
+        ({"plugin": WithFittedMoments, "swa_cycle": 1}, "models with moments: 'moving_mean'"),
+    ],
+)
+def test_a_run_without_a_whole_cycle_or_of_moments_is_refused(data, here, options, message):
+    with pytest.raises(UsageError, match=message):
+        train(data, **options)
 
 
 def test_a_regressor_of_numbers_is_averaged_whatever_moments_it_measures(here):

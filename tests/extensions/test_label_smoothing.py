@@ -20,9 +20,8 @@ class Ignorant(Linear):
 
 def train(tmp_path, data, name, plugin, extensions, **options):
     path = str(tmp_path / name)
-    testing.train(
-        plugin, path, extensions, **dict(SETTINGS, data=data, steps_per_call=1, **options)
-    )
+    options = dict(SETTINGS, data=data, steps_per_call=1, **options)
+    testing.train(plugin, path, extensions, **options)
     return testing.tensors(path)
 
 

@@ -62,9 +62,7 @@ def test_both_networks_have_it_in_the_map_of_that_side_and_start_without_it(netw
         assert shapes["output/kernel"] == [1, 1, channels // 2, channels]
         assert shapes["scale"] == [1] and len(shapes) == 5
     images = generator(tf.placeholder_with_default(z_of(3), [None, 5]))
-    logits, others = (
-        network(images, None, network.read()).logits for network in (discriminator, plain[1])
-    )
+    logits, others = (n(images, None, n.read()).logits for n in (discriminator, plain[1]))
     scales = [of_attention(n.variables)["scale"] for n in (generator, discriminator)]
     with session() as tf_session:
         first, other, one, two = tf_session.run([images, plain[0](z_of(3)), logits, others])
@@ -161,9 +159,7 @@ def test_a_generator_starts_alike_for_all_labels_and_learns_each_ones_row(networ
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["size known", "size unknown"])
 @pytest.mark.parametrize("count, groups", [(12, (3, 4, 5)), (8, (2, 4, 5)), (7, (1, 7, 5))])
-def test_each_image_has_the_standard_deviation_of_its_group_or_of_an_odd_batch(
-    count, groups, is_known
-):
+def test_an_image_has_the_deviation_of_its_group_or_of_an_odd_batch(count, groups, is_known):
     x = np.random.RandomState(0).normal(size=(count, 5)).astype(np.float32)
     inputs = tf.placeholder_with_default(x, (count if is_known else None, 5))
     result = evaluate(layers.group_stddev(inputs, 4))
@@ -191,9 +187,7 @@ def test_the_heads_have_one_more_input_that_each_group_shares(network):
     assert extra == {"discriminator/logits/kernel": 1, "discriminator/embedding/kernel": 3}
     images, labels = images_of(), tf.constant([0, 1, 2, 0])
     values = discriminator.read()
-    half, whole = (
-        discriminator(images[:count], labels[:count], values).features for count in (2, 4)
-    )
+    half, whole = (discriminator(images[:n], labels[:n], values).features for n in (2, 4))
     gradients = penalties.input_gradients(tf.reduce_sum(whole[:, -1:], 1)[:1], images)
     half, whole, gradients = evaluate(half, whole, gradients)
     np.testing.assert_allclose(whole[:2], half, atol=1e-5)  # the other group has no part

@@ -22,10 +22,8 @@ def normal(*shape, seed=0):
 
 def test_enlarge_repeats_each_pixel_and_shrink_takes_the_mean():
     x = values(2, 3, 4, 5)
-    enlarged = layers.enlarge(tf.constant(x), (6, 8))
-    large, again, odd = evaluate(
-        enlarged, layers.shrink(enlarged), layers.enlarge(tf.constant(x), (5, 7))
-    )
+    enlarged, odd = (layers.enlarge(tf.constant(x), sides) for sides in ((6, 8), (5, 7)))
+    large, again, odd = evaluate(enlarged, layers.shrink(enlarged), odd)
     assert (large == x.repeat(2, axis=1).repeat(2, axis=2)).all()
     np.testing.assert_allclose(again, x, rtol=1e-6)
     assert (odd == large[:, :5, :7]).all()
@@ -129,9 +127,7 @@ def check_equal(function, own, *arguments):
 @pytest.mark.parametrize("channels, filters", CHANNELS)
 @pytest.mark.parametrize("sides", SIDES)
 @pytest.mark.parametrize("stride, size", [(1, 3), (1, 1), (2, 4), (1, 4), (2, 3)])
-def test_a_convolution_has_the_value_and_the_slopes_of_tensorflows_own(
-    onednn, stride, size, sides, channels, filters
-):
+def test_a_convolution_is_tensorflows_own(onednn, stride, size, sides, channels, filters):
     check_equal(
         lambda x, kernel: convolutions.convolution(x, kernel, stride),
         lambda x, kernel: tf.nn.conv2d(x, kernel, strides=stride, padding="SAME"),
@@ -143,9 +139,7 @@ def test_a_convolution_has_the_value_and_the_slopes_of_tensorflows_own(
 @pytest.mark.parametrize("channels, filters", CHANNELS)
 @pytest.mark.parametrize("sides", SIDES)
 @pytest.mark.parametrize("is_known", [True, False], ids=["size known", "size unknown"])
-def test_up_has_the_value_and_the_slopes_of_tensorflows_own(
-    onednn, is_known, sides, channels, filters
-):
+def test_up_is_tensorflows_own(onednn, is_known, sides, channels, filters):
     shape = [2] + list(sides) + [channels]
     half = [-(-side // 2) for side in sides]
     x = normal(2, *half, filters)

@@ -113,9 +113,7 @@ def test_every_network_works_on_images_of_every_shape(network, values):
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
-def test_variables_are_resources_named_by_their_network_and_the_average_starts_equal(
-    network, conditional
-):
+def test_variables_are_named_by_their_network_and_averages_start_equal(network, conditional):
     values = {"network": network, "conditional": conditional, "discriminator_norm": "layer"}
     run = make_run(spectral_norm=True, **values)
     with tf.name_scope("elsewhere"):
@@ -171,9 +169,7 @@ def test_without_batch_norm_there_are_no_statistics_and_batches_do_not_mix(norm)
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
-def test_a_generator_makes_another_image_for_another_label_only_if_conditional(
-    network, conditional
-):
+def test_another_label_makes_another_image_only_if_conditional(network, conditional):
     generator = Generator(make_run(network=network, conditional=conditional, generator_norm="none"))
     z = tf.tile(z_of(1), [3, 1])
     images = evaluate(generator(z, tf.constant([0, 1, 1])))
@@ -228,9 +224,8 @@ def test_projection_adds_the_inner_product_with_the_row_of_the_label():
     weights = discriminator.read()
     names = ("logits/kernel", "logits/bias", "embedding/kernel")
     outputs = discriminator(images_of(), labels_of(4), weights)
-    w, b, rows, h, logits = evaluate(
-        *[weights[name] for name in names], outputs.features, outputs.logits
-    )
+    values = [weights[name] for name in names]
+    w, b, rows, h, logits = evaluate(*values, outputs.features, outputs.logits)
     expected = (h @ w)[:, 0] + b[0] + np.sum(rows[[0, 1, 2, 0]] * h, axis=1)
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-6)
 

@@ -75,9 +75,7 @@ def test_a_step_adds_the_closed_form_for_a_linear_discriminator(penalty, norm, v
         (penalties.one_sided_penalty, 30.0, [[3.0, 0.0], [0.0, -0.2]], 60.0),
     ],
 )
-def test_samples_of_different_slope_cost_the_mean_of_their_penalties(
-    penalise, weight, gradients, expected
-):
+def test_samples_cost_the_mean_of_their_penalties(penalise, weight, gradients, expected):
     assert evaluate(penalise(tf.constant(gradients), weight)) == pytest.approx(expected)
 
 

@@ -42,9 +42,7 @@ ORDERS = ["alternating", "simultaneous"]
         ((1.0, 1.0), 0.5, "alternating", 1.1386),
     ],
 )
-def test_the_generator_sees_the_new_discriminator_only_when_alternating(
-    weights, rate, update, expected
-):
+def test_the_generator_sees_the_new_discriminator_if_alternating(weights, rate, update, expected):
     game = build_point_game(discriminator=weights, learning_rate=rate, update=update)
     with session() as tf_session:
         initial = [v.initializer for v in tf.global_variables()]
@@ -244,17 +242,6 @@ def test_a_generator_that_diverges_reverts_the_discriminators_update():
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[generator\] \[-?nan\]"):
             tf_session.run(game.op)
         assert before == read_all(tf_session) and "psi0" in before
-
-
-def test_a_skipped_step_changes_neither_network_and_counts_once():
-    game = build_point_game(generator=Poison(), on_nonfinite="skip", optimizer="adam")
-    with session() as tf_session:
-        before = read_all(tf_session)
-        tf_session.run(game.op)
-        tf_session.run(game.op)
-        after = read_all(tf_session)
-    changed = {name: int(after[name]) for name in after if after[name] != before[name]}
-    assert changed == {"global_step": 2, "toolkit/skipped_steps": 2}
 
 
 def test_a_discriminator_that_diverges_also_stops_the_generator():

@@ -56,10 +56,8 @@ def test_a_run_says_once_how_many_losses_it_does_not_minimize(tmp_path, plugin, 
     toolkit.train(plugin, str(tmp_path / "run"), options, lines.append)
     notes = [line for line in lines if "not minimized" in line]
     assert len(notes) == count
-    for note in notes:
-        assert note.startswith(
-            "note   2 losses of regularizers are not minimized. Add sum(net.losses()) of "
-        )
+    start = "note   2 losses of regularizers are not minimized. Add sum(net.losses()) of "
+    assert all(note.startswith(start) for note in notes)
 
 
 AVAILABLE = 10**9  # bytes

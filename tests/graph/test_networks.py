@@ -79,11 +79,8 @@ def cross_entropy(logits):
 def test_the_losses_of_regularizers_are_those_of_the_present_weights():
     first, second, third = three_steps(FUNCTION)
     in_loop = history(FUNCTION, (2, 1), in_loop=True)
-    for weights, steps in (
-        (first.before, first),
-        (second.after, third),
-        (in_loop[0].after, in_loop[1]),
-    ):
+    pairs = (first.before, first), (second.after, third), (in_loop[0].after, in_loop[1])
+    for weights, steps in pairs:
         expected = cross_entropy(steps.logits) + penalty(weights)
         assert steps.loss == pytest.approx(expected, rel=1e-4)
 

@@ -22,10 +22,8 @@ def check_rates(steps, rates, total_steps=None, **options):
     """The steps have these learning rates, where the full rate is 1."""
     run_options = make_run(**dict({"learning_rate": 1.0}, **options)).options
     with tf.Session() as tf_session:
-        tensors = [
-            schedules.learning_rate(run_options, tf.constant(s, tf.int64), total_steps)
-            for s in steps
-        ]
+        steps = [tf.constant(step, tf.int64) for step in steps]
+        tensors = [schedules.learning_rate(run_options, step, total_steps) for step in steps]
         assert tf_session.run(tensors) == pytest.approx(rates, abs=1e-6)
 
 
@@ -102,11 +100,9 @@ FORMS = pytest.mark.parametrize("form", ["plain", "xla", pytest.param("compiled"
 
 
 @FORMS
-@pytest.mark.parametrize(
-    "shape", [(), (2,), (64,), (65,), (128, 3), (7, 11), (5, 3, 2, 32), (0, 3)]
-)
-def test_a_squared_norm_is_the_sum_of_squares(shape, form):
-    values = np.random.RandomState(0).uniform(-2, 2, shape).astype(np.float32)
+@pytest.mark.parametrize("size", [(), (2,), (64,), (65,), (128, 3), (7, 11), (5, 3, 2, 32), (0, 3)])
+def test_a_squared_norm_is_the_sum_of_squares(size, form):
+    values = np.random.RandomState(0).uniform(-2, 2, size).astype(np.float32)
     expected = pytest.approx(float((values.astype(float) ** 2).sum()), rel=1e-5)
     assert squared_norm(values, form) == expected
 

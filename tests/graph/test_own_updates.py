@@ -129,10 +129,8 @@ def train(plugin, folder, **options):
 def test_a_step_that_is_not_finite_is_skipped_as_a_whole(tmp_path, update, per_call):
     options = {"on_nonfinite": "skip", "steps_per_call": per_call, "checkpoint_steps": 1}
     train(exploding(update), tmp_path / "run", steps=4, **options)
-    before, after, last = (
-        {name: value.tolist() for name, value in testing.tensors(str(tmp_path / "run"), n).items()}
-        for n in ("2", "3", "last")
-    )
+    tensors = [testing.tensors(str(tmp_path / "run"), n) for n in ("2", "3", "last")]
+    before, after, last = ({k: value.tolist() for k, value in each.items()} for each in tensors)
     assert changes(before, after) == {"global_step": 3, "toolkit/skipped_steps": 1}
     assert last["global_step"] == 4 and last["linear/w"] != after["linear/w"]
 
@@ -254,9 +252,7 @@ def halving_first(model, losses, run):
         (exploding(halving_first), "updates 'linear/b' by an op of its own"),
     ],
 )
-def test_a_state_update_and_an_own_one_before_that_of_the_core_are_refused(
-    tmp_path, plugin, message
-):
+def test_an_update_before_that_of_the_core_is_refused(tmp_path, plugin, message):
     with pytest.raises(ToolkitError, match=message):
         train(plugin, tmp_path / "run")
 
@@ -267,11 +263,9 @@ def test_a_state_update_and_an_own_one_before_that_of_the_core_are_refused(
 def writes_of(variable):
     """The ops of the graph that write a variable, but for its initializer."""
     handle = variable.handle.name
-    return [
-        op
-        for op in tf.get_default_graph().get_operations()
-        if op is not variable.initializer and handle in adoption.written_handles(op, set())
-    ]
+    ops = tf.get_default_graph().get_operations()
+    writes = [op for op in ops if handle in adoption.written_handles(op, set())]
+    return [op for op in writes if op is not variable.initializer]
 
 
 def reads_of(variable, ops):

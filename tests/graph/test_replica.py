@@ -29,10 +29,8 @@ class Replicas:
 
     def __init__(self, count):
         addresses = [f"{LOOPBACK}:{free_port()}" for _ in range(count)]
-        clusters = [
-            Cluster({"worker": addresses}, Task("worker", rank, address), ClusterSettings())
-            for rank, address in enumerate(addresses)
-        ]
+        tasks = [Task("worker", rank, address) for rank, address in enumerate(addresses)]
+        clusters = [Cluster({"worker": addresses}, task, ClusterSettings()) for task in tasks]
         self._configs = [configure(tf.ConfigProto(), cluster) for cluster in clusters]
         self._servers = [start_server(*pair) for pair in zip(clusters, self._configs)]
 
@@ -246,10 +244,9 @@ def test_values_of_any_dtype_survive_the_way_to_another_process(graph):
         "d": np.array(True),
         "e": np.zeros([0, 3], np.int64),
     }
-    variables = {
-        name: tf.get_variable(name, initializer=tf.constant(value), trainable=False)
-        for name, value in arrays.items()
-    }
+    variables = {}
+    for name, value in arrays.items():
+        variables[name] = tf.get_variable(name, initializer=tf.constant(value), trainable=False)
     zeros = [v.assign(tf.zeros_like(v)) for n, v in variables.items() if n != "c"]
     with session() as tf_session:
         data = variable_values.read(tf_session)

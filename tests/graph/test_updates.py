@@ -79,10 +79,17 @@ def rising_loss(w):
     return tf.reduce_sum(w * (2 * step + 1))
 
 
-@pytest.mark.parametrize("steps, w", [(1, 0), (2, -2), (3, -2), (4, -8)])
-def test_two_accumulated_steps_make_one_update_by_the_mean_gradient(steps, w):
-    # Means: (1 + 3) / 2 = 2, then (5 + 7) / 2 = 6.
-    assert train(rising_loss(create_variable("w", [0.0])), steps, accumulate=2) == {"w": [w]}
+# Means: (1 + 3) / 2 = 2, then (5 + 7) / 2 = 6. Clipped alone, the gradients 1 and 3 would be 1 and
+# 1.5, with the mean 1.25.
+@pytest.mark.parametrize(
+    "steps, clip, w",
+    [*[(n, "none", w) for n, w in enumerate([0, -2, -2, -8], 1)], (2, "value", -1.5)],
+)
+def test_two_accumulated_steps_make_one_update_by_the_mean_gradient_which_is_clipped(
+    steps, clip, w
+):
+    options = {"accumulate": 2, "clip": clip, "clip_limit": 1.5}
+    assert train(rising_loss(create_variable("w", [0.0])), steps, **options) == {"w": [w]}
 
 
 # The gradient is 1 in each step that is good; Good, Bad: whether a step's gradient is finite.
@@ -136,12 +143,6 @@ def test_updates_that_would_mix_their_accumulated_gradients_are_refused(names, s
     run.gradients(loss, [variables[name] for name in sets[0]], names[0])
     with pytest.raises(ToolkitError, match=f"would mix .* at the variable '{variable}'"):
         run.gradients(loss, [variables[name] for name in sets[1]], names[1])
-
-
-def test_the_mean_gradient_is_clipped_not_its_parts():
-    # Clipped alone, the gradients 1 and 3 would be 1 and 1.5, with the mean 1.25.
-    loss = rising_loss(create_variable("w", [0.0]))
-    assert train(loss, 2, accumulate=2, clip="value", clip_limit=1.5) == {"w": [-1.5]}
 
 
 def test_weight_decay_shrinks_matrices_apart_from_the_gradient_and_no_vectors():

@@ -200,9 +200,7 @@ class Infinite(Linear):
         return factor * super().loss(labels, outputs)
 
 
-def test_options_of_the_step_and_skipped_steps_give_the_same_run_and_the_same_counts(
-    bars, tmp_path
-):
+def test_options_of_the_step_and_skipped_steps_give_the_same_run_and_counts(bars, tmp_path):
     options = {"data": bars, "steps": 60, "log_steps": 20, "on_nonfinite": "skip"}
     options.update(schedule="cosine", warmup_steps=9, weight_decay=0.01)
     options.update(optimizer="momentum", accumulate=3, clip="global-norm", clip_limit=0.5)
@@ -230,9 +228,7 @@ class WithSummaries(Linear):
 
 
 @ONLY_2
-def test_a_compiled_gan_gives_the_same_run_and_samples_for_any_number_of_steps_per_call(
-    digits, tmp_path
-):
+def test_a_compiled_gan_is_the_same_for_any_number_of_steps_per_call(digits, tmp_path):
     options = {"network": "mlp", "width": 4, "batch_size": 8, "latent_size": 8, "steps": 13}
     options.update(preset="wgan-gp", discriminator_steps=3, features="pixels", quick_samples=100)
     options.update(data=digits, xla="on", sample_count=9, sample_steps=4, log_steps=5)

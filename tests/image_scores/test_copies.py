@@ -102,10 +102,7 @@ def test_blurred_pixels_are_means_of_at_most_sixteen_a_side(shape, size):
 
 def test_pairs_alternate_between_random_and_nearest_and_none_is_there_twice():
     matches = np.arange(10, 18), np.array([4.0, 1, 2, 9, 3, 8, 7, 6])
-    assert choose_pairs(matches) == [
-        *[(3, 13), (5, 15), (1, 11), (2, 12)],
-        *[(6, 16), (7, 17), (4, 14), (0, 10)],
-    ]
+    assert choose_pairs(matches) == [(i, 10 + i) for i in (3, 5, 1, 2, 6, 7, 4, 0)]
     for count in (3, 5, 31, 200):
         pairs = choose_pairs((np.arange(count), np.arange(count, dtype=float)))
         assert len(pairs) == 4 * min(8, count // 4) == len(set(pairs))

@@ -57,29 +57,23 @@ def test_a_run_gives_features_labels_and_its_hash():
     assert network.name == "classifier runs/quarters, step 700"
 
 
-def test_a_run_without_features_is_refused_with_a_way_out():
-    with pytest.raises(
-        UsageError, match="plugin 'classifier' predicts no features of images"
-    ) as error:
-        network_features(QuarterClassifier(features=False))
-    assert "pixels" in error.value.hint
-
-
-def test_a_run_that_takes_no_images_has_no_features(monkeypatch):
+class TakesLatents(QuarterClassifier):
     def predict(self, inputs, batch_size=None):
         raise DataError("Inputs: expected z, found features.")
 
-    monkeypatch.setattr(QuarterClassifier, "predict", predict)
-    with pytest.raises(UsageError, match="plugin 'classifier' predicts no features of images"):
-        network_features(QuarterClassifier())
+
+@pytest.mark.parametrize("run", [QuarterClassifier(features=False), TakesLatents()])
+def test_a_run_without_features_of_images_is_refused_with_a_way_out(run):
+    message = "plugin 'classifier' predicts no features of images"
+    with pytest.raises(UsageError, match=message) as error:
+        network_features(run)
+    assert "pixels" in error.value.hint
 
 
 def test_a_run_on_floats_is_fed_floats():
     images = make_images([1, 3])
-    of_floats, of_bytes = (
-        network_features(QuarterClassifier(SPEC._replace(dtype=dtype))).compute(images)[0]
-        for dtype in ("float32", "uint8")
-    )
+    runs = [QuarterClassifier(SPEC._replace(dtype=dtype)) for dtype in ("float32", "uint8")]
+    of_floats, of_bytes = (network_features(run).compute(images)[0] for run in runs)
     np.testing.assert_allclose(of_floats, of_bytes, rtol=1e-6)
 
 

@@ -373,9 +373,7 @@ def test_the_training_split_has_no_ruler_no_nearest_image_and_no_two_sample_test
 
 
 @pytest.mark.parametrize("count, others", [(0, "no"), (9, "only 9")])
-def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_refuses(
-    tmp_path, count, others
-):
+def test_without_other_reals_no_measure_is_judged_but_a_shortage(tmp_path, count, others):
     splits = {"train": make_split(count) if count else None}
     texts = [f"not judged: there are {others} other real images to damage"]
     for size in (128, 127):
@@ -404,9 +402,7 @@ def test_the_full_score_has_intervals_of_the_distance_and_its_multiple_of_the_fl
 
 
 @pytest.mark.parametrize("limit, count", [(4000, 400), (100, 100)])
-def test_recall_and_coverage_are_of_no_more_samples_than_images_are_damaged(
-    tmp_path, monkeypatch, limit, count
-):
+def test_recall_is_of_no_more_samples_than_images_are_damaged(tmp_path, monkeypatch, limit, count):
     monkeypatch.setattr(scorer_module, "MAX_DAMAGED", limit)
     result = score_fully(tmp_path, score_samples=500)
     scores = result.details["scores"]
@@ -432,10 +428,8 @@ def test_a_measure_that_does_not_notice_damage_is_no_metric_and_the_report_says_
     assert "precision" not in result.metrics and scores["precision"] is None
     judgement = scores["measures"]["precision"]
     assert judgement["value"] > 0.9 and judgement["real"] > 0.9
-    assert (
-        "precision says nothing here: of damaged real images (each class's mean image) it is"
-        in text
-    )
+    noted = "of damaged real images (each class's mean image) it is"
+    assert f"precision says nothing here: {noted}" in text
     assert any(line.startswith("precision says nothing here: ") for line in warnings_of(result))
     assert "frechet_distance" not in result.metrics and result.intervals == {}
     assert "the Frechet distance says nothing here: " in text and "x floor" not in text
@@ -470,9 +464,7 @@ AUTO = "by classes_lost, and the features are not certain to know classes: featu
         *((f"min:{n}", 100, UsageError, FULL.format(n)) for n in scorer_module.FULL_SCORE_METRICS),
     ],
 )
-def test_what_a_validation_cannot_measure_cannot_name_the_best_checkpoint(
-    metric, count, error, message
-):
+def test_what_a_validation_cannot_measure_names_no_best(metric, count, error, message):
     with pytest.raises(error, match=message):
         scorer_module.check_best_metric(make_options(best_metric=metric), make_split(count))
 

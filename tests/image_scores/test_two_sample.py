@@ -56,10 +56,8 @@ def test_with_too_few_half_of_the_held_out_images_train_the_network(training):
 
 
 def test_the_training_images_are_of_the_whole_split():
-    reals, fakes, training = numbered(200), numbered(300, 1000), numbered(260, 5000)
-    (images, *_), (again, *_) = (
-        divide_sets(reals, fakes, training, new_random()) for _ in range(2)
-    )
+    sets = numbered(200), numbered(300, 1000), numbered(260, 5000)
+    (images, *_), (again, *_) = (divide_sets(*sets, new_random()) for _ in range(2))
     used = numbers(images)
     assert len(used) == 150 and len([number for number in used if number >= 5130]) > 50
     assert np.array_equal(again, images)
@@ -87,9 +85,7 @@ def test_large_sets_are_thinned_and_the_steps_are_limited():
 
 def test_the_interval_of_a_mean_of_two_shares_by_hand():
     # Wilson of 90 of 100: [0.8256, 0.9448]; of 140 of 200: [0.6332, 0.7592].
-    reals, fakes = (
-        np.where(np.arange(count) < num, 1.0, -1.0) for num, count in ((90, 100), (60, 200))
-    )
+    reals, fakes = (np.where(np.arange(n) < k, 1.0, -1.0) for k, n in ((90, 100), (60, 200)))
     low, high = find_interval(reals, fakes)[:2]
     assert low == pytest.approx(0.8 - np.hypot(0.0744, 0.0668) / 2, abs=1e-4)
     assert high == pytest.approx(0.8 + np.hypot(0.0448, 0.0592) / 2, abs=1e-4)
@@ -100,9 +96,7 @@ def test_the_interval_of_a_mean_of_two_shares_by_hand():
 # --------------------------------------------------------------------------------- real networks
 
 
-def test_a_network_tells_real_images_from_images_without_noise_by_the_same_numbers_again(
-    monkeypatch,
-):
+def test_a_network_tells_reals_from_images_without_noise_and_does_so_again(monkeypatch):
     monkeypatch.setattr(two_sample, "NUM_STEPS", 60)
     reals, training = make_images(np.arange(80) % 4, 1), make_images(np.arange(160) % 4, 2)
     fakes = make_images(np.arange(200) % 4, 3) // 64 * 64

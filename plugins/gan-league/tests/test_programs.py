@@ -262,11 +262,9 @@ def test_a_program_gets_a_core_for_each_thread_of_a_preset(tmp_path, monkeypatch
     study = tmp_path / "searches" / "quick" / "study.json"
     study.parent.mkdir(parents=True)
     study.write_text('{"seeds": [1]}')
-    trained = types.SimpleNamespace(
-        options=types.SimpleNamespace(score_samples=5, intra_op_threads=3),
-        data=types.SimpleNamespace(shape=SHAPE),
-        split=lambda name: SPLIT,
-    )
+    options = types.SimpleNamespace(score_samples=5, intra_op_threads=3)
+    data = types.SimpleNamespace(shape=SHAPE)
+    trained = types.SimpleNamespace(options=options, data=data, split=lambda name: SPLIT)
     monkeypatch.setattr(standings, "open_trained", lambda path: contextlib.nullcontext(trained))
     monkeypatch.setattr(standings.programs, "train", lambda *arguments: arguments[-1])
     task = standings._train_programs(plan(2.0, [])._replace(folder=str(tmp_path)), "run")

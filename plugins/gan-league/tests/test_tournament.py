@@ -180,9 +180,8 @@ def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch):
     monkeypatch.setattr(training, "search", search)
     with pytest.raises(UsageError, match="--plugin 'vae': No such option") as error:
         training.train(None, plan)
-    assert (
-        error.value.hint == "Flags of one plugin are in its quotes: --plugin 'NAME --flag value'."
-    )
+    hint = "Flags of one plugin are in its quotes: --plugin 'NAME --flag value'."
+    assert error.value.hint == hint
     presets = plan._replace(rivals=[plan.rivals[0]._replace(words=["vae"])])
     with pytest.raises(UsageError, match="--presets 'quick': No such option") as error:
         training.train(None, presets)
@@ -342,16 +341,13 @@ def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
 def test_without_a_distance_the_two_sample_accuracy_ranks(folder):
     entrants = read(folder)[:2]
     tests = [{"accuracy": value, "low": value - 0.03, "high": value + 0.03} for value in (0.9, 0.6)]
-    others = [
-        each._replace(scores=[dict(scores(1.0, 0, 2), frechet_distance=None, two_sample=test)])
-        for each, test in zip(entrants, tests)
-    ]
+    rest = dict(scores(1.0, 0, 2), frechet_distance=None)
+    others = [e._replace(scores=[dict(rest, two_sample=test)]) for e, test in zip(entrants, tests)]
     assert standings.choose_measure(entrants) == standings.DISTANCE
     quick, dcgan = others
     assert standings.choose_measure(others) == standings.TWO_SAMPLE
-    assert standings.find_verdict([dcgan, quick]).startswith(
-        "By the two-sample accuracy, dcgan is better than quick by 0.300 ["
-    )
+    text = "By the two-sample accuracy, dcgan is better than quick by 0.300 ["
+    assert standings.find_verdict([dcgan, quick]).startswith(text)
     assert result_page.cells_of(quick)[4:7] == ["-", "2.0", "90 [87, 93]"]
 
 
@@ -449,17 +445,12 @@ def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, tmp_path):
     process_fixtures.wait_for_file(tmp_path / "held", among=[killed])
     process_fixtures.kill(killed)
     (tmp_path / "hold").unlink()
-    results = [
-        cli("gan-league", "--dir", each, *words, "--json") for each in ("cup", "undisturbed")
-    ]
+    results = [cli("gan-league", "--dir", one, *words, "--json") for one in ("cup", "undisturbed")]
     for result in results:
         assert result.code == 0, result.err
+    names = ("name", "status", "step", "scores")
     first, second = (
-        [
-            (row["name"], row["status"], row["step"], row["scores"])
-            for row in json.loads(each.out)["rows"]
-        ]
-        for each in results
+        [[row[name] for name in names] for row in json.loads(each.out)["rows"]] for each in results
     )
     assert first == second and all(row[3] for row in first)
     assert {row[0].split()[0] for row in first} == {"quick", "rival", "gan"}
