@@ -59,6 +59,11 @@ NORM_LABELS = {"conditional": "projection", "generator_conditional": "batch-norm
 CLUSTERS = {"conditional": "clusters", "clusters": 4}
 MIXING = {"discriminator_norm": "batch", "penalty": "r1"}
 R3GAN = {"network": "r3gan", "spectral_norm": False}
+VECTORS = {"shape": (5,), "network": "mlp", "diff_augment": "cutout"}
+AT_ONCE = {"update": "simultaneous", "discriminator_steps": 2}
+SUMS = {"accumulate": 2, "discriminator_steps": 5}
+RARE_PENALTY = {"penalty": "r1", "penalty_steps": 16, "total_steps": 15}
+LATE_LECAM = {"lecam": 0.3, "lecam_start": 5, "total_steps": 5}
 
 
 @pytest.mark.parametrize(
@@ -76,11 +81,7 @@ R3GAN = {"network": "r3gan", "spectral_norm": False}
         ("Network 'dcgan' .*has shape .13.", {"shape": (13,)}, {"network": "mlp"}),
         ("has 7 x 9", {"shape": (7, 9, 1), "network": "resnet"}, {"shape": (8, 9, 1)}),
         ("has 9 x 7", {"shape": (9, 7, 3)}, {"shape": (9, 8, 3)}),
-        (
-            "diff_augment=cutout changes images",
-            {"shape": (5,), "network": "mlp", "diff_augment": "cutout"},
-            {"diff_augment": "auto"},
-        ),
+        ("diff_augment=cutout changes images", VECTORS, {"diff_augment": "auto"}),
         (
             "smallest feature map of 28 x 20 pixels has 7 x 5.\nSet attention=5 or more",
             {"shape": (28, 20, 1), "attention": 4},
@@ -91,16 +92,8 @@ R3GAN = {"network": "r3gan", "spectral_norm": False}
         ("r3gan has none", dict(NORM_LABELS, preset="r1r2", **R3GAN), {"conditional": "none"}),
         ("spectral_norm divides", {"network": "r3gan", "spectral_norm": True}, R3GAN),
         # Updates and groups.
-        (
-            "set discriminator_steps to 1",
-            {"update": "simultaneous", "discriminator_steps": 2},
-            {"discriminator_steps": 1},
-        ),
-        (
-            "accumulate is 2 and discriminator_steps is 5",
-            {"accumulate": 2, "discriminator_steps": 5},
-            {"discriminator_steps": 1},
-        ),
+        ("set discriminator_steps to 1", AT_ONCE, {"discriminator_steps": 1}),
+        ("accumulate is 2 and discriminator_steps is 5", SUMS, {"discriminator_steps": 1}),
         *[
             (
                 f"minibatch_stddev is {size} and batch_size is {batch_size}",
@@ -109,16 +102,8 @@ R3GAN = {"network": "r3gan", "spectral_norm": False}
             )
             for size, batch_size, other in [(1, 4, 4), (4, 6, 3), (4, 7, 0)]
         ],
-        (
-            "penalty_steps is 16 and the training has 15 steps",
-            {"penalty": "r1", "penalty_steps": 16, "total_steps": 15},
-            {"total_steps": 16},
-        ),
-        (
-            "lecam_start is 5 and the training has 5 steps",
-            {"lecam": 0.3, "lecam_start": 5, "total_steps": 5},
-            {"total_steps": 6},
-        ),
+        ("penalty_steps is 16 and the training has 15 steps", RARE_PENALTY, {"total_steps": 16}),
+        ("lecam_start is 5 and the training has 5 steps", LATE_LECAM, {"total_steps": 6}),
         # Clusters.
         ("Clusters is 1: set 2 or more", dict(CLUSTERS, clusters=1), {"clusters": 2}),
         ("clusters is 4, and each of the 5 classes", dict(CLUSTERS, classes=5), {"classes": 4}),
@@ -165,60 +150,38 @@ def test_an_evaluation_is_not_refused_for_the_length_of_its_training():
 # ------------------------------------------------------------------------------- without effect
 
 
-def idle(**flags):
-    """The options set by these flags that have no effect, each with the reason."""
-    texts = {name: str(value) for name, value in flags.items()}
-    notes = resolve([("gan", GanOptions)], flags=texts).notes
+def idle(words):
+    """The options set by these words that have no effect, each with the reason."""
+    flags = dict(word.split("=", 1) for word in words.split())
+    notes = resolve([("gan", GanOptions)], flags=flags).notes
     return {n.split(" ")[0]: n.split("no effect: ")[1] for n in notes if "no effect" in n}
 
 
-TWO_RATES = {"generator_rate": 1, "discriminator_rate": 1}
-ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "beta1=0"}
+RATES = "generator_rate and discriminator_rate are set"
+ARGUMENTS = "generator_optimizer and discriminator_optimizer_args are set"
+NO_NORM = "the generator has no batch norm"
+OWN = "network=r3gan"
+COSINE = "preset=dcgan generator_schedule=cosine"
 
 
 @pytest.mark.parametrize(
-    "flags, others, reason, used_with",
+    "flag, others, reason, used_with",
     [
-        ({"penalty_weight": 3}, {}, "penalty is none", {"penalty": "r1"}),
-        ({"ema": 0.99}, {"ema_images": 1000}, "ema_images is set", {}),
+        ("penalty_weight=3", "", "penalty is none", "penalty=r1"),
+        ("ema=0.99", "ema_images=1000", "ema_images is set", ""),
+        ("norm_samples=9", "generator_norm=layer", NO_NORM, "generator_norm=batch"),
+        ("norm_samples=9", OWN, NO_NORM, "network=resnet"),
+        ("learning_rate=0.1", "generator_rate=1 discriminator_rate=1", RATES, "generator_rate=1"),
         (
-            {"norm_samples": 9},
-            {"generator_norm": "layer"},
-            "the generator has no batch norm",
-            {"generator_norm": "batch"},
-        ),
-        (
-            {"norm_samples": 9},
-            {"network": "r3gan"},
-            "the generator has no batch norm",
-            {"network": "resnet"},
-        ),
-        (
-            {"learning_rate": 0.1},
-            TWO_RATES,
-            "generator_rate and discriminator_rate are set",
-            {"generator_rate": 1},
-        ),
-        (
-            {"optimizer_args": "beta1=0.5"},
+            "optimizer_args=beta1=0.5",
+            "generator_optimizer=adam discriminator_optimizer_args=beta1=0",
             ARGUMENTS,
-            "generator_optimizer and discriminator_optimizer_args are set",
-            {"generator_optimizer": "adam"},
+            "generator_optimizer=adam",
         ),
-        (
-            {"decay_steps": 5},
-            {"preset": "dcgan"},
-            "schedule is constant",
-            {"preset": "dcgan", "generator_schedule": "cosine"},
-        ),
-        (
-            {"generator_norm": "layer"},
-            {"network": "r3gan"},
-            "network r3gan has no normalisation",
-            {"network": "resnet"},
-        ),
+        ("decay_steps=5", "preset=dcgan", "schedule is constant", COSINE),
+        ("generator_norm=layer", OWN, "network r3gan has no normalisation", "network=resnet"),
     ],
 )
-def test_an_option_without_effect_is_noted(flags, others, reason, used_with):
-    assert idle(**flags, **others) == dict.fromkeys(flags, reason)
-    assert idle(**flags, **used_with) == {}
+def test_an_option_without_effect_is_noted(flag, others, reason, used_with):
+    assert idle(f"{flag} {others}") == {flag.split("=")[0]: reason}
+    assert idle(f"{flag} {used_with}") == {}

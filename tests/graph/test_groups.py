@@ -20,8 +20,6 @@ from toolkit.graph.build import build_training
 from toolkit.options.groups import parse_group
 from toolkit.plugins import Plugins
 
-pytestmark = pytest.mark.usefixtures("graph")
-
 
 def test_a_group_has_a_pattern_a_rate_and_a_decay():
     group = parse_group("conv*/kernel:learning_rate=1e-4,weight_decay=0")

@@ -21,7 +21,6 @@ from toolkit.graph.guard import NOT_FINITE, GuardValues, describe_refusal, read_
 from toolkit.graph.run import step_builder_of
 from toolkit.graph.step_strategy import XLA
 
-pytestmark = pytest.mark.usefixtures("graph")
 policies = pytest.mark.parametrize("policy", ["stop", "skip"])
 
 

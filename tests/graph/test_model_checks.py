@@ -12,7 +12,6 @@ from toolkit.graph.regularization import NetworkList
 L2 = tf.keras.regularizers.l2
 
 
-@pytest.mark.usefixtures("graph")
 def test_losses_of_the_collection_are_counted_where_they_are_not_added():
     w = tf.get_variable("w", [3], regularizer=lambda w: 0.1 * tf.reduce_sum(tf.square(w)))
     networks, loss = NetworkList(), tf.reduce_sum(w)

@@ -22,10 +22,7 @@ from toolkit.data.column import Component
 from toolkit.errors import ToolkitError
 from toolkit.graph.run import step_builder_of
 
-pytestmark = [
-    pytest.mark.usefixtures("graph"),
-    pytest.mark.filterwarnings("ignore:.* is deprecated:UserWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.* is deprecated:UserWarning")
 
 
 NAMES = ["dense/kernel", "batch_normalization/gamma", "dense_1/kernel", "head/w", "bias"]

@@ -12,9 +12,6 @@ from toolkit.compat import compile_with_xla
 from toolkit.graph.optimizers import objects, schedules
 from toolkit.graph.step_strategy import PLAIN, XLA
 
-pytestmark = pytest.mark.usefixtures("graph")
-
-
 STEP = {"schedule": "step", "decay_steps": 10, "decay_rate": 0.5}
 
 

@@ -18,7 +18,6 @@ from update_fixtures import (
 
 from toolkit import Group, ToolkitError, UsageError, hookimpl, testing, tf
 
-pytestmark = pytest.mark.usefixtures("graph")
 keras_decay = tf.keras.optimizers.schedules.ExponentialDecay
 
 
@@ -218,16 +217,16 @@ def test_an_object_that_two_players_share_is_refused(kind):
         run.gradients(1.0 * b, [b], "b", optimizer=optimizer)
 
 
+BESIDE = "a learning rate, schedule or group's rate is set beside"
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"learning_rate": 0.5}, "For the update, a learning rate, schedule or group's rate is s"),
-        ({"schedule": "cosine"}, "a learning rate, schedule or group's rate is set beside"),
+        ({"learning_rate": 0.5}, "For the update, " + BESIDE),
+        ({"schedule": "cosine"}, BESIDE),
         ({"optimizer_args": {"beta1": 0.5}}, "For the update, optimizer_args is set, but "),
-        (
-            {"groups": [Group("w", learning_rate=0.5)]},
-            "a learning rate, schedule or group's rate is set beside",
-        ),
+        ({"groups": [Group("w", learning_rate=0.5)]}, BESIDE),
     ],
 )
 @EACH_OBJECT

@@ -23,8 +23,6 @@ from toolkit.graph.guard import run_behind_guard
 from toolkit.graph.ops import root_handle, upstream
 from toolkit.graph.run import step_builder_of
 
-pytestmark = pytest.mark.usefixtures("graph")
-
 
 class Own(Linear):
     """Trains by an optimizer of its own, with momentum."""

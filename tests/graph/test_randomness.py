@@ -15,8 +15,6 @@ from toolkit.graph.randomness import BLOCK_SIZE, draw_by_position
 from toolkit.graph.step_strategy import XLA
 from toolkit.plugins import Plugins
 
-pytestmark = pytest.mark.usefixtures("graph")
-
 
 def draw(build, step=0, **options):
     """The value of the random tensor `build(run)` in a step, in a new graph and session."""

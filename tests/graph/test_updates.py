@@ -18,8 +18,6 @@ from update_fixtures import (
 from toolkit import ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.graph.run import step_builder_of
 
-pytestmark = pytest.mark.usefixtures("graph")
-
 
 def test_the_index_of_a_step_is_the_number_of_steps_before_it():
     run = make_run(**SGD)

@@ -43,7 +43,6 @@ class AddThree:
         return add, SumOutputs({"pair": [2 * total, "total"]}, {}, counted_total)
 
 
-@pytest.mark.usefixtures("graph")
 def test_a_loop_makes_the_number_of_steps_in_its_feed_and_one_by_default():
     step, num_steps = AddThree(), make_num_steps()
     loop = build_loop(step, num_steps)
@@ -53,7 +52,6 @@ def test_a_loop_makes_the_number_of_steps_in_its_feed_and_one_by_default():
             assert tf_session.run(step.total) == total
 
 
-@pytest.mark.usefixtures("graph")
 def test_the_outputs_of_a_call_have_the_structure_of_the_step_outputs():
     loop = build_loop(AddThree(), make_num_steps())
     double, name = loop.outputs.double["pair"]
@@ -64,7 +62,6 @@ def test_the_outputs_of_a_call_have_the_structure_of_the_step_outputs():
         assert tf_session.run(double) == 12  # the fetch makes a step, as it does without a loop
 
 
-@pytest.mark.usefixtures("graph")
 def test_a_field_that_is_not_fetched_is_not_computed():
     step, num_steps = AddThree(), make_num_steps()
     loop = build_loop(step, num_steps)
@@ -89,7 +86,6 @@ RowOutputs = collections.namedtuple("RowOutputs", "row")
         (3, 2, 11, True, 10),
     ],
 )
-@pytest.mark.usefixtures("graph")
 def test_a_compiled_loop_ends_with_its_number_of_steps_or_after_a_refusal(
     last_index, fed_steps, total, all_finite, row
 ):
