@@ -15,22 +15,11 @@ def run(tmp_path_factory):
     """A perceptron after 20 steps, evaluated in batches of 7: its folder, and its summary."""
     folder = tmp_path_factory.mktemp("known")
     data = testing.write_digits(str(folder / "digits.npz"), count=100, classes=5)
-    summary = testing.train(
-        "classifier",
-        str(folder / "run"),
-        data=data,
-        network="mlp",
-        hidden="6",
-        learning_rate=0.3,  # so high that the last checkpoint need not be the best
-        optimizer="sgd",
-        batch_size=8,
-        steps=STEPS[-1],
-        checkpoint_steps=STEPS[0],
-        keep_checkpoints=len(STEPS),
-        best_metric="loss",
-        top_k=2,
-        eval_batch_size=7,
-    )
+    options = {"network": "mlp", "hidden": "6", "optimizer": "sgd", "batch_size": 8, "top_k": 2}
+    options.update(learning_rate=0.3)  # so high that the last checkpoint need not be the best
+    options.update(steps=STEPS[-1], checkpoint_steps=STEPS[0], keep_checkpoints=len(STEPS))
+    options.update(data=data, best_metric="loss", eval_batch_size=7)
+    summary = testing.train("classifier", str(folder / "run"), **options)
     return folder, summary
 
 

@@ -62,10 +62,8 @@ def files(monkeypatch, tmp_path):
     for name, count in zip(NAMES, (20, 20, 5, 5)):
         array = numbered_images(count) if "images" in name else np.arange(count, dtype="u1") % 10
         contents[name] = gzip.compress(idx_bytes(array))
-    remote = {
-        name: [hashlib.sha256(c).hexdigest() for c in (content, gzip.decompress(content))]
-        for name, content in contents.items()
-    }
+    pairs = {name: (content, gzip.decompress(content)) for name, content in contents.items()}
+    remote = {name: [hashlib.sha256(c).hexdigest() for c in pairs[name]] for name in pairs}
     table = download.DATASETS["mnist"]._replace(files=remote, mirrors=("http://127.0.0.1:9/",))
     monkeypatch.setitem(download.DATASETS, "mnist", table)
     return contents

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from linear_fixtures import LINEAR, Linear, bars, write_bars
 
-from toolkit import DataSpec, UsageError, hookimpl, open_trained, testing, tf
+from toolkit import DataSpec, UsageError, hookimpl, normalize, open_trained, testing, tf
 from toolkit.data import normalization
 from toolkit.errors import ToolkitError
 from toolkit.options import CoreOptions
@@ -64,23 +64,11 @@ def test_features_that_are_not_finite_or_no_array_of_numbers_have_no_mean():
 
 # --------------------------------------------------------------------------------------- whole runs
 
-NORMALIZING = """
-from linear_fixtures import Linear
-from toolkit import hookimpl, normalize
 
 class Normalizing(Linear):
     @hookimpl
     def call(self, model, features, run):
         return Linear.call(self, model, normalize(features, run.data), run)
-"""
-
-
-@pytest.fixture
-def plugin(tmp_path, monkeypatch):
-    path = tmp_path / "normalizing.py"
-    path.write_text(NORMALIZING)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return "normalizing:Normalizing"
 
 
 def train(plugin, tmp_path, **options):
@@ -90,9 +78,8 @@ def train(plugin, tmp_path, **options):
     return RunFolder(str(tmp_path / "run")).state()["data"]["spec"]
 
 
-def test_a_run_records_its_moments_predicts_with_them_and_keeps_them_on_other_data(
-    plugin, tmp_path
-):
+def test_a_run_records_its_moments_predicts_with_them_and_keeps_them_on_other_data(tmp_path):
+    plugin = "test_normalization:Normalizing"
     run = str(tmp_path / "run")
     spec = train(plugin, tmp_path, steps=4)
     images = bars(np.arange(40) * 7 % 3) / 255.0

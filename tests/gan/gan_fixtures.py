@@ -24,30 +24,15 @@ from toolkit.options import resolve
 
 # Plain gradient descent at rate 0.1 on the Wasserstein loss: every step can be computed by hand.
 DESCENT = {
-    "loss": "wasserstein",
-    "optimizer": "sgd",
-    "optimizer_args": {},
-    "learning_rate": 0.1,
-    "schedule": "constant",
-    "ema": 0.0,
-    "spectral_norm": False,
+    **{"loss": "wasserstein", "ema": 0.0, "spectral_norm": False},
+    **{"optimizer": "sgd", "optimizer_args": {}, "learning_rate": 0.1, "schedule": "constant"},
 }
 
 # A small network with the cheapest scores, in single steps: its graph is large without a loop.
 SMALL = {
-    "preset": "quick",
-    "steps_per_call": 1,
-    "width": 4,
-    "batch_size": 8,
-    "latent_size": 8,
-    "features": "pixels",
-    "quick_samples": 100,
-    "score_samples": 100,
-    "two_sample": False,
-    "norm_samples": 20,
-    "sample_count": 9,
-    "sample_steps": 2,
-    "log_steps": 1,
+    **{"preset": "quick", "steps_per_call": 1, "width": 4, "batch_size": 8, "latent_size": 8},
+    **{"features": "pixels", "quick_samples": 100, "score_samples": 100, "two_sample": False},
+    **{"norm_samples": 20, "sample_count": 9, "sample_steps": 2, "log_steps": 1},
 }
 TRAINED = {
     **{"conditional": "projection", "network": "mlp", "steps": 4, "checkpoint_steps": 2},

@@ -24,12 +24,8 @@ HEALTHY = Record(
 )
 ADVICE = advise(make_run().options, make_run().data)
 COLLAPSED = {"spread": 0.01}
-SATURATED = {
-    "accuracy_real": 1.0,
-    "accuracy_fake": 1.0,
-    "generator_gradient_norm": 1e-5,
-    "change": 1e-3,
-}
+RIGHT = {"accuracy_real": 1.0, "accuracy_fake": 1.0}  # as Wasserstein discriminators should be
+SATURATED = {**RIGHT, "generator_gradient_norm": 1e-5, "change": 1e-3}
 FROZEN = {"change": 0.0, "generator_gradient_norm": 0.0}
 
 
@@ -139,7 +135,6 @@ def test_records_that_are_not_in_a_row_are_no_verdict(failure):
     assert verdicts(make_records(*[{}, {}, {}, failure] * 10)) == []
 
 
-RIGHT = {"accuracy_real": 1.0, "accuracy_fake": 1.0}  # as Wasserstein discriminators should be
 STEEP, FADED = {"generator_gradient_norm": 50.0}, dict(SATURATED, generator_gradient_norm=0.4)
 MEASURES = ["accuracy_real", "accuracy_fake", "generator_gradient_norm", "spread", "change"]
 
@@ -207,28 +202,16 @@ class Loop:
         self.records.append(json.loads(json.dumps(values)))
 
 
-SCALARS = {
-    "accuracy_real": np.float32(1),
-    "accuracy_fake": np.float32(0.5),
-    "generator_gradient_norm": np.float32(2),
-}
+SCALARS = {"accuracy_real": np.float32(1), "accuracy_fake": np.float32(0.5)}
+SCALARS["generator_gradient_norm"] = np.float32(2)
 REALS = np.tile(np.array([0.0, 1.0], np.float32)[:, None, None, None], [8, 2, 2, 1])  # spread 0.5
-
-
-class Samples:
-    """A session that returns one of the arrays after the other."""
-
-    def __init__(self, arrays):
-        self._remaining = iter(arrays)
-
-    def run(self, images):
-        return next(self._remaining)
 
 
 def make_hook(samples, reals=REALS):
     """A hook whose records use one of `samples` after the other."""
     hook = HealthHook(Every(500), {}, None, reals, ADVICE)
-    hook.loop, hook.session = Loop(), Samples(samples)
+    hook.loop, remaining = Loop(), iter(samples)
+    hook.session = types.SimpleNamespace(run=lambda images: next(remaining))
     return hook
 
 

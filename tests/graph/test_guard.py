@@ -21,9 +21,6 @@ from toolkit.graph.guard import NOT_FINITE, GuardValues, describe_refusal, read_
 from toolkit.graph.run import step_builder_of
 from toolkit.graph.step_strategy import XLA
 
-policies = pytest.mark.parametrize("policy", ["stop", "skip"])
-
-
 # ------------------------------------------------------------------------------------- by condition
 
 
@@ -53,7 +50,7 @@ def test_a_step_with_an_infinite_gradient_is_skipped_and_counted():
     assert changed_by(op, 2) == {"global_step": 2, "toolkit/skipped_steps": 2}
 
 
-@policies
+@pytest.mark.parametrize("policy", ["stop", "skip"])
 def test_batch_statistics_do_not_change_in_a_step_that_is_not_finite(policy):
     assert train_batch_norm(WithInfiniteLoss, 1, on_nonfinite=policy) == ([0, 0], policy == "stop")
 

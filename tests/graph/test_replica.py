@@ -236,7 +236,7 @@ def test_an_average_is_refused_only_where_the_first_replica_alone_fetches_it(use
         build_averaging(use, 2, in_loop)
 
 
-def test_values_of_any_dtype_survive_the_way_to_another_process(graph):
+def test_values_of_any_dtype_survive_the_way_to_another_process():
     arrays = {
         "a": np.array([1.5, -0.0, np.nan], np.float32),
         "b": np.array([[1, 2], [3, 4]], tf.bfloat16.as_numpy_dtype),

@@ -210,7 +210,7 @@ def add_one(gradients, variables, name):
         ({"accumulate": 2}, [add_one], 4, [-8, -1]),
     ],
 )
-def test_gradients_are_changed_after_they_are_clipped(graph, options, functions, steps, value):
+def test_gradients_are_changed_after_they_are_clipped(options, functions, steps, value):
     w = create_variable("w", [0.0, 0.0])
     run = change(options)
     for function in functions:
@@ -218,7 +218,7 @@ def test_gradients_are_changed_after_they_are_clipped(graph, options, functions,
     assert train(tf.reduce_sum(w * [3.0, -0.5]), steps, run)["w"] == value
 
 
-def test_each_update_of_a_step_has_a_name_of_its_own(graph):
+def test_each_update_of_a_step_has_a_name_of_its_own():
     names, w = [], create_variable("w", [0.0])
 
     def note(gradients, variables, name):
@@ -233,7 +233,7 @@ def test_each_update_of_a_step_has_a_name_of_its_own(graph):
     assert sorted(set(names)) == ["a", "a/1", "b"]
 
 
-def test_the_guard_judges_the_gradients_of_the_loss(graph):
+def test_the_guard_judges_the_gradients_of_the_loss():
     w = create_variable("w", [0.0])
     run = change({"on_nonfinite": "skip"}, lambda g, v, name: [tf.zeros_like(g[0])])
     assert changed_by(run.minimize(tf.reduce_sum(w) * INF))["toolkit/skipped_steps"] == 1
@@ -247,13 +247,13 @@ def test_the_guard_judges_the_gradients_of_the_loss(graph):
         (lambda g, v, name: [tf.zeros([3])], r"returned a gradient \(3,\) for 'w' \(1,\)"),
     ],
 )
-def test_other_results_are_refused(graph, function, message):
+def test_other_results_are_refused(function, message):
     w = create_variable("w", [0.0])
     with pytest.raises(ToolkitError, match=message):
         change(gradients=function).minimize(tf.reduce_sum(w))
 
 
-def test_the_rate_is_changed_with_the_full_rate_and_the_step(graph):
+def test_the_rate_is_changed_with_the_full_rate_and_the_step():
     w = create_variable("w", [0.0])
     options = {"learning_rate": 0.5, "schedule": "step", "decay_steps": 1, "decay_rate": 0.5}
 
@@ -269,7 +269,7 @@ def test_the_rate_is_changed_with_the_full_rate_and_the_step(graph):
 
 
 @pytest.mark.parametrize("method", ["change_gradients", "change_learning_rate"])
-def test_a_change_after_the_updates_or_in_another_mode_is_refused(graph, method):
+def test_a_change_after_the_updates_or_in_another_mode_is_refused(method):
     run = make_run(**SGD)
     run.minimize(tf.reduce_sum(create_variable("w", [0.0])))
     with pytest.raises(ToolkitError, match=f"run.{method} was called after the step's updates"):

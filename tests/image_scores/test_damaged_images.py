@@ -9,21 +9,12 @@ from toolkit_image_scores.sets import ImageSet
 
 from toolkit import Split
 
-MARKS = [
-    {"name": name, "distance": distance}
-    for name, distance in [("real images", 1.0), ("a 5-tap blur", 2.0), ("Gaussian pixels", 5.0)]
-]
+PLACES = {"real images": 1.0, "a 5-tap blur": 2.0, "Gaussian pixels": 5.0}
+MARKS = [{"name": name, "distance": distance} for name, distance in PLACES.items()]
 
 
 def random():
     return np.random.default_rng(0)
-
-
-def measure(train, test, count=None):
-    """The values of damage of a split's images, by their pixels."""
-    compute = pixel_features(train.features.shape[1:]).compute
-    training, reference = ImageSet(train, compute), ImageSet(test, compute)
-    return damage.measure(training, count or len(train), reference)
 
 
 # --------------------------------------------------------------------------------------- damage
@@ -68,10 +59,12 @@ def test_shuffled_patches_keep_their_pixels_and_what_is_left_over_stays():
 
 
 def noise_values(labels, count=30):
-    """The values of damaged noise with these labels."""
+    """The values of damaged noise with these labels, by its pixels."""
     count = count if labels is None else len(labels)
     images = random().integers(0, 256, (count + 30, 8, 8, 1)).astype(np.uint8)
-    return measure(Split(images[30:], labels), Split(images[:30], None))
+    splits = Split(images[30:], labels), Split(images[:30], None)
+    training, reference = (ImageSet(each, pixel_features((8, 8, 1)).compute) for each in splits)
+    return damage.measure(training, count, reference)
 
 
 def test_without_labels_and_with_few_images_some_marks_are_left_out():

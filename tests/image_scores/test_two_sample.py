@@ -157,12 +157,8 @@ def test_real_images_that_were_trained_on_are_not_tested(monkeypatch):
 # ------------------------------------------------------------------------------------- its report
 
 
-TEST = {
-    **{"accuracy": 0.971, "low": 0.9503, "high": 0.982, "n": 2000, "m": 500},
-    **{"fakes": 0.99, "reals": 0.952},
-}
-
-
+TEST = {"accuracy": 0.971, "low": 0.9503, "high": 0.982, "n": 2000, "m": 500}
+TEST.update(fakes=0.99, reals=0.952)
 DETAILS = {"frechet_distance": None, "features": {"name": "x", "size": 4, "sha256": "ab"}}
 DETAILS.update(dict.fromkeys(["precision", "recall", "coverage"]))
 
