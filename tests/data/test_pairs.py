@@ -246,9 +246,8 @@ def test_other_label_images_have_the_classes_of_the_model(tree, values, others, 
 
 def test_label_images_with_more_classes_than_the_models_are_refused(tree):
     model = opened(tree(masked(2, (0, 1, 2)))).spec
-    with pytest.raises(DataError, match="The data has labels of 8 classes") as error:
-        open_other(tree(masked(2, (0, 7))), model)
-    assert "trained on 3" in error.value.message
+    message = refusal_of(open_other, tree(masked(2, (0, 7))), model)
+    assert "The data has labels of 8 classes" in message and "trained on 3" in message
 
 
 @pytest.mark.parametrize("values, others", [((0, 1, 255), (0, 255)), ((0, 255), (0, 1, 255))])
