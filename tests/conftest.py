@@ -1,6 +1,7 @@
 """Fixtures for all tests: a fresh graph, the command line in this process, a trained run."""
 
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -163,6 +164,22 @@ def site(here, monkeypatch):
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
     return folder
+
+
+@pytest.fixture
+def data(here):
+    """Images of bars in the working directory, as `--data` names them."""
+    from linear_fixtures import write_bars
+
+    return write_bars("bars.npz")
+
+
+@pytest.fixture
+def full_disk():
+    """A function that limits the size of every file, in bytes, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture

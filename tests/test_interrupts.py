@@ -4,7 +4,6 @@ import os
 
 import process_fixtures
 import pytest
-from linear_fixtures import write_bars
 from run_fixtures import forget, write_plugin
 
 from toolkit.cli import cluster_run
@@ -19,11 +18,6 @@ INTERRUPTED_BUILD = """
 def run_words(plugin, data):
     flags = ["--data", data, "--steps", "4", "--steps-per-call", "1", "--run-dir", "r"]
     return ["run", "--plugin", plugin, *flags]
-
-
-@pytest.fixture
-def data(here):
-    return write_bars(here / "bars.npz")
 
 
 def test_a_run_that_is_interrupted_before_its_first_step_says_so(cli, data):

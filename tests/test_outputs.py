@@ -17,14 +17,6 @@ from toolkit.cli_options import resolve_output
 
 
 @pytest.fixture
-def full_disk():
-    """A function that limits the size of every file, in bytes, as a full disk does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.fixture
 def no_work(monkeypatch):
     """Fails if a command opens a run or data before it has refused its output."""
 

@@ -6,18 +6,13 @@ import shutil
 
 import pytest
 from file_fixtures import read_json, sha256s
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR
 from run_fixtures import set_state, steps_of, write_plugin
 
 from toolkit.storage.folder_lock import FolderLock
 from toolkit.storage.run_folder import RunFolder
 
 RUN = ["run", "--resume", "--plugin", LINEAR, "--steps", "6"]
-
-
-@pytest.fixture
-def data(here):
-    return write_bars(here / "bars.npz")
 
 
 @pytest.fixture

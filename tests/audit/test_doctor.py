@@ -32,12 +32,6 @@ FAILING = """
 CONTINUE = "Continue with: toolkit resume trained/run"
 
 
-@pytest.fixture(autouse=True)
-def no_bytecode(monkeypatch):
-    """Let a plugin's file that is edited within a second be read again."""
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-
-
 @pytest.fixture
 def doctor(cli):
     """`doctor(6, run, "--trust")`: title -> texts, of the output of a command that ends with 6."""

@@ -37,12 +37,6 @@ RANDOM_FACTOR = """
 """
 
 
-@pytest.fixture(autouse=True)
-def no_bytecode(monkeypatch):
-    """Let a plugin's file that is edited within a second be read again."""
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-
-
 @pytest.fixture
 def enter(golden, monkeypatch):
     """`enter("--pause-at", 4)`: a run `run` of Linear of up to 6 steps in the working directory."""

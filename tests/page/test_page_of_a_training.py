@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import Linear
 
 from toolkit import DivergedError, ToolkitError, hookimpl, save_grid, testing, tf
 from toolkit.audit.checks import run_checks
@@ -35,11 +35,6 @@ class FailingAtTheEnd(Linear):
     def run_ended(self, run):
         save_grid(os.path.join(run.folder, "samples", "last-6.png"), np.zeros([4, 8, 8, 3]))
         raise ValueError("too late")
-
-
-@pytest.fixture()
-def data(here):
-    return write_bars(here / "data.npz")
 
 
 def read_page():

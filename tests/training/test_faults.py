@@ -36,20 +36,12 @@ def final_state_of(run):
     return final_state(run)
 
 
-@pytest.fixture
-def full_disk():
-    """A function that limits the size of every file, in bytes, as a full disk does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 @pytest.mark.parametrize("size", [10, 1200])
 def test_a_full_disk_loses_nothing_that_was_committed(data, whole, full_disk, size):
     with pytest.raises(RetryError) as raised:
         plugin = with_hooks(CallAt([6], lambda step: full_disk(size)))
         testing.train(plugin, "run", data=data, **OPTIONS)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    full_disk(resource.RLIM_INFINITY)
     assert raised.value.exit_code == 138
     assert "cannot be written: " in str(raised.value) and "toolkit resume" in str(raised.value)
     assert "\n" not in raised.value.message and "tempstate" not in raised.value.message

@@ -18,12 +18,6 @@ from toolkit.testing import fingerprint, tensors
 FLAGS = ["--steps", 6, "--log-steps", 1]
 
 
-@pytest.fixture(autouse=True)
-def no_bytecode(monkeypatch):
-    """Let a plugin's file that is edited within a second be read again."""
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-
-
 def start_run(cli, name="run", plugin=LINEAR, *more):
     """`toolkit run` to step 6 in a folder of this name."""
     argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", name]
