@@ -8,7 +8,6 @@ import shutil
 import stat
 from types import SimpleNamespace
 
-import process_fixtures
 import pytest
 from file_fixtures import sha256s
 from folder_fixtures import DATA, begin, commit, save, write
@@ -286,25 +285,6 @@ def test_a_link_that_comes_later_is_not_followed_either(run, tmp_path):
     with pytest.raises(UsageError, match="reports is a symbolic link"):
         run.make_subfolder("reports", "test-2")
     assert not (tmp_path / "outside").exists()
-
-
-LOCK = """
-import signal, sys
-from toolkit.storage.run_folder import RunFolder
-RunFolder(sys.argv[1]).lock()
-open(sys.argv[1] + ".locked", "w").close()
-signal.pause()
-"""
-
-
-def test_a_kill_releases_the_lock(run):
-    run.unlock()
-    process = process_fixtures.start(run.path, statements=LOCK)
-    process_fixtures.wait_for_file(run.path + ".locked", among=[process])
-    assert reopen(run).is_locked()
-    process_fixtures.kill(process)
-    assert not reopen(run).is_locked()
-    run.lock()
 
 
 def test_commits_of_another_process_are_seen_after_locking(committed):

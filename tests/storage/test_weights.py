@@ -65,11 +65,6 @@ def test_variables_of_one_name_and_shape_get_the_weights(before, now, maps, name
     assert (result.names, result.unused) == (pairs(names), unused.split())
 
 
-def test_what_starts_afresh_has_its_shape_there():
-    fresh = plan("w:4,3 b:3 old:2", "w:4,3 b:5 new:2").fresh
-    assert fresh == ["b float32 [5] (there float32 [3])", "new"]
-
-
 STEP_AND_SLOTS = "w:4 w/Adam:4 w/Adam_1:4 global_step::int64 beta1_power:"
 
 
