@@ -35,22 +35,44 @@ def test_a_resume_with_another_option_is_the_cause_from_its_step_on(here):
     )
 
 
-def test_the_bounds_come_from_the_commits_that_both_have(here):
-    write_run("b", [Session(0, {400: "z", 1200: "a", 1300: "y", 1600: "x"})], decay_steps=1500)
-    write_run("a", [Session(0, {1200: "a", 1600: "b", 1700: "c"})], decay_steps=1000)
-    assert parting().text == (
-        "equal, bit for bit, up to step 1,200; they differ by step 1,600: "
-        "decay_steps differs (1000, 1500)"
-    )
-
-
-def test_runs_without_a_common_commit_say_so(here):
-    write_run("a", [Session(0, {10: "a"})])
-    write_run("b", [Session(0, {15: "a"})], seed=2)
-    assert parting().text == (
-        "no step was committed by both, and of the steps that both recorded, if any, none differs: "
-        "seed differs (1, 2)"
-    )
+@pytest.mark.parametrize(
+    "a, b, text",
+    [
+        (
+            ({1200: "a", 1600: "b", 1700: "c"}, {"decay_steps": 1000}),
+            ({400: "z", 1200: "a", 1300: "y", 1600: "x"}, {"decay_steps": 1500}),
+            "equal, bit for bit, up to step 1,200; they differ by step 1,600: "
+            "decay_steps differs (1000, 1500)",
+        ),
+        (
+            ({10: "a"}, {}),
+            ({15: "a"}, {"seed": 2}),
+            "no step was committed by both, and of the steps that both recorded, if any, none "
+            "differs: seed differs (1, 2)",
+        ),
+        (
+            ({20: "a", 40: "b"}, {}),
+            ({20: "x", 40: "y"}, {"seed": 2}),
+            "they differ already at the first commit of both, step 20: seed differs (1, 2)",
+        ),
+        (
+            ({20: "a"}, {}),
+            ({20: "x"}, {"plugin": "gan", "size": 3}),
+            "they have nothing in common: other plugins (classifier and gan)",
+        ),
+        (
+            (COMMON, {}),
+            ({**COMMON, 40: "d"}, {}),
+            "equal, bit for bit, up to step 30, the last that both committed; "
+            "b has commits up to step 40",
+        ),
+        ((COMMON, {}), ({}, {}), "b has no commit yet, so nothing can be compared"),
+    ],
+)
+def test_the_bounds_come_from_the_commits_that_both_have(here, a, b, text):
+    for name, (commits, options) in (("a", a), ("b", b)):
+        write_run(name, [Session(0, commits)], **options)
+    assert parting().text == text
 
 
 def test_records_of_training_narrow_the_bounds(here):
@@ -81,20 +103,6 @@ def test_runs_without_a_common_commit_have_bounds_from_their_records(here):
     assert result.text == ("they differ by step 5: seed differs (1, 2)")
     write_run("c", [Session(0, {15: "a"})])
     assert parting("a", "c").text.startswith("no step was committed by both")
-
-
-def test_runs_that_differ_at_their_first_commit_say_so(here):
-    write_run("a", [Session(0, {20: "a", 40: "b"})])
-    write_run("b", [Session(0, {20: "x", 40: "y"})], seed=2)
-    assert parting().text == (
-        "they differ already at the first commit of both, step 20: seed differs (1, 2)"
-    )
-
-
-def test_runs_of_other_plugins_have_no_step_in_common(here):
-    write_run("a", [Session(0, {20: "a"})])
-    write_run("b", [Session(0, {20: "x"})], plugin="gan", size=3)
-    assert parting().text == "they have nothing in common: other plugins (classifier and gan)"
 
 
 @pytest.mark.parametrize(
@@ -130,21 +138,6 @@ def test_commits_that_a_later_session_discarded_do_not_count(here):
     write_run("a", [Session(0, COMMON)])
     write_run("b", [Session(0, {10: "a", 20: "x", 30: "x"}), Session(10, {20: "b", 30: "c"})])
     assert parting().differs_by is None
-
-
-def test_a_longer_run_is_named(here):
-    write_run("a", [Session(0, COMMON)])
-    write_run("b", [Session(0, {**COMMON, 40: "d"})])
-    assert parting().text == (
-        "equal, bit for bit, up to step 30, the last that both committed; "
-        "b has commits up to step 40"
-    )
-
-
-def test_a_run_without_a_commit_cannot_be_compared(here):
-    write_run("a", [Session(0, COMMON)])
-    write_run("b", [Session(0, {})])
-    assert parting().text == "b has no commit yet, so nothing can be compared"
 
 
 # -------------------------------------------------------------------------------------- real runs

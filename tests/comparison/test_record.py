@@ -27,26 +27,17 @@ def test_a_finished_run_has_its_end_options_and_metrics(here):
     assert (record.plugin, record.extensions, record.seconds) == ("classifier", [], 12.5)
 
 
-def test_a_run_that_says_running_is_running_only_while_it_is_locked(here):
-    write_run("a", [Session(0, {20: "a", 40: "b"})])
+def test_a_run_without_an_end_is_running_at_its_last_record_while_it_is_locked_or_was_killed(here):
+    write_run("a", [Session(0, {20: "a", 40: "b"})], records=[{"step": 40}, {"step": 51}])
     drop_line("a/commits.jsonl", -1)
+    with open("a/metrics.jsonl", "a") as file:
+        file.write("x" * 200 + '\n{"step": 6')
     lock = FolderLock("a")
     lock.acquire()
-    assert (read_record("a").status, read_record("a").step) == ("running", 40)
+    assert (read_record("a").status, read_record("a").step) == ("running", 51)
     lock.release()
     assert (read_record("a").status, read_record("a").step) == ("killed", 40)
     assert read_record("a").reason == "" and read_record("a").exit_code is None
-
-
-def test_the_step_of_a_running_run_is_that_of_its_last_record(here):
-    write_run("a", [Session(0, {20: "a"})], records=[{"step": 20}, {"step": 31}])
-    drop_line("a/commits.jsonl", -1)
-    with open("a/metrics.jsonl", "a") as file:
-        file.write("x" * 200 + '\n{"step": 3')
-    lock = FolderLock("a")
-    lock.acquire()
-    assert read_record("a").step == 31
-    lock.release()
 
 
 def test_a_run_that_was_trained_but_not_tested_was_killed(here):
