@@ -395,6 +395,3 @@ def test_a_label_of_convert_beyond_the_classes_is_refused(here, label):
         DataError, match=f"'convert' returned the label {label}, and the data has 3"
     ):
         run_data_of(hook, data=write_bars("bars.npz"))
-
-
-# --------------------------------------------------------------------------------------- extensions

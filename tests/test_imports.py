@@ -128,13 +128,6 @@ def test_training_imports_nothing_that_only_reports_need(here):
     assert not {"sklearn", "matplotlib", "mlxtend", "pandas", "pooch"} & modules
 
 
-def test_each_public_name_is_there():
-    import toolkit
-
-    for name in toolkit.__all__:
-        assert getattr(toolkit, name) is not None
-
-
 def test_type_checkers_find_each_public_name_where_it_is_loaded_from():
     import toolkit
 

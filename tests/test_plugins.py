@@ -185,12 +185,6 @@ def test_show_of_what_does_not_exist_exits_2(cli, name, message):
     assert result.err.startswith("Error: ") and message in result.err
 
 
-def test_show_of_a_file_without_hooks_says_why(cli, here):
-    (here / "bad.py").write_text("")
-    result = cli("plugins", "show", "bad.py")
-    assert result.code == 2 and "lacks the model hooks build" in result.err
-
-
 # ------------------------------------------------------------- submodules with the names of hooks
 
 PACKAGE = (

@@ -49,11 +49,6 @@ def replace_labels(self):
     return (yield {"labels": "smooth"})
 
 
-def test_a_wrapper_passes_other_arguments_to_what_it_wraps():
-    plugins = Plugins(make_plugin(Plain), [extension("noise", call=replace_features)])
-    assert call(plugins) == "call(noisy, y)"
-
-
 def test_arguments_of_several_wrappers_add_up_and_the_inner_one_has_the_last_word():
     def replace_both(self, labels):
         return (yield {"features": "outer", "labels": labels + "!"})

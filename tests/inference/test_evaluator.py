@@ -201,23 +201,6 @@ def test_a_split_of_another_type_is_refused_with_both():
     )
 
 
-class BatchMean(Linear):
-    @hookimpl
-    def predict(self, outputs):
-        return {"mean": tf.reduce_mean(outputs["logits"], axis=0)}
-
-
-def test_a_prediction_without_a_batch_axis_is_refused():
-    with pytest.raises(ToolkitError) as caught:
-        evaluator_of(BatchMean, "predict").predict(numbers(5))
-    line = BatchMean.predict.__code__.co_firstlineno
-    assert caught.value.message == (
-        "Hook 'predict' of plugin 'tiny' returned a tensor float32 [2] for 'mean', expected one "
-        f"row for each example, [N, ...] ({os.path.abspath(__file__)}:{line})."
-    )
-    assert "is a metric" in caught.value.hint
-
-
 class Pairs(Linear):
     @hookimpl
     def predict(self, outputs):

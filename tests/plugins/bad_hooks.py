@@ -75,11 +75,11 @@ Error: Hook 'optimize' of plugin 'bad' returned a tensor float32 [], expected on
 ({here}).
 Return what run.minimize returns, or a tf.group.
 
-# predict scalar
+# predict no row for each example
 @hookimpl  # here
 def predict(outputs):
-    return {'mean': tf.reduce_mean(outputs['logits'])}
-Error: Hook 'predict' of plugin 'bad' returned a tensor float32 [] for 'mean', expected one row
+    return {'mean': tf.reduce_mean(outputs['logits'], 0)}
+Error: Hook 'predict' of plugin 'bad' returned a tensor float32 [3] for 'mean', expected one row
 for each example, [N, ...] ({here}).
 Compute a value of each example; what is one number for a split is a metric.
 
