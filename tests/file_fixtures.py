@@ -71,6 +71,14 @@ def write_idx(path, array):
         file.write(array.astype(dtype).tobytes())
 
 
+def save_image(path, array):
+    """Save pixels as a picture; return its path."""
+    from PIL import Image
+
+    Image.fromarray(array).save(str(path))
+    return str(path)
+
+
 def trained_on(spec, missing="refuse", ink=None):
     """What reading files uses of a model that was trained on examples of a spec, as stored."""
     options = {"data": "npz:x.npz", "fit": "pad", "background": "white", "missing": missing}

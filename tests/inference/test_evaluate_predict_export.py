@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from file_fixtures import sha256s, trained_on
+from file_fixtures import save_image, sha256s, trained_on
 from linear_fixtures import TEST_LABELS, bars, expected_logits, read_weights, write_bars
 from run_fixtures import damage, write_plugin
 
@@ -61,13 +61,6 @@ def test_other_data_that_does_not_fit_is_refused_with_both(cli, trained, arrays,
 # --------------------------------------------------------------------------------- predict on files
 
 
-def save(path, array):
-    from PIL import Image
-
-    Image.fromarray(array).save(str(path))
-    return path
-
-
 def test_predictions_on_an_npz_file_equal_those_of_numpy(predict, trained):
     rows, _ = predict(trained / "bars.npz")
     images = bars(TEST_LABELS, 2)  # x_test goes before x_train
@@ -84,7 +77,7 @@ def test_an_image_file_is_predicted_like_its_array_grey_and_in_the_size_of_the_m
     colour = np.stack([image] * 3, axis=2)
     doubled = image.repeat(2, axis=0).repeat(2, axis=1)
     images = {"one.png": image, "colour.png": colour, "big.png": doubled}
-    rows, notes = predict(*(save(here / name, array) for name, array in images.items()))
+    rows, notes = predict(*(save_image(here / name, array) for name, array in images.items()))
     assert [row["file"] for row in rows] == [str(here / name) for name in images]
     expected = expected_logits(trained / "run", image[np.newaxis])[0]
     assert np.allclose(rows[0]["logits"], expected, atol=1e-5)
@@ -124,9 +117,9 @@ def test_a_file_that_is_no_example_is_refused_with_4(cli, trained, here, name, c
 
 
 def test_a_model_of_vectors_refuses_images(here):
-    path = save(here / "one.png", bars([1])[0, :, :, 0])
+    path = save_image(here / "one.png", bars([1])[0, :, :, 0])
     with pytest.raises(Exception, match="trained on examples \\[4\\] float32, not on images"):
-        read_examples(trained_on(DataSpec((4,), "float32")), [str(path)])
+        read_examples(trained_on(DataSpec((4,), "float32")), [path])
 
 
 # ------------------------------------------------------------------------------ output of predict

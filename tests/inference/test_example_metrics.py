@@ -172,14 +172,11 @@ def test_the_result_of_the_test_has_intervals_and_that_of_the_validation_none(ru
     assert "interval" not in next(line for line in lines if "miss" in line)
 
 
-def test_the_values_of_the_examples_are_sealed_with_the_reports(cli, run):
+def test_the_values_of_the_examples_are_among_the_reports(run):
     path = run / result_of(run)["reports"] / "examples.npz"
     with np.load(str(path)) as arrays:
         assert sorted(arrays.files) == ["accuracy", "miss", "parity"]
         assert (arrays["miss"] == ~arrays["accuracy"]).all()
-    assert cli("verify", run).code == 0
-    path.write_bytes(path.read_bytes() + b" ")
-    assert cli("verify", run).code == 6
 
 
 def test_a_run_prints_the_interval_and_why_there_is_none(cli):

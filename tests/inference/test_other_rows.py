@@ -149,19 +149,9 @@ def train():
     train_on_records("tfrecord:bars-*", *argv, "--steps", "150")
 
 
-def train_on_numbers():
-    write_numbers("abc.tfrecord", "abc")
-    train_on_records("tfrecord:abc.tfrecord", "--ignore-columns", "kind", "--steps", "2")
-
-
 @pytest.fixture
 def run(made_once, here, monkeypatch):
     monkeypatch.chdir(made_once(train))
-
-
-@pytest.fixture
-def run_on_numbers(made_once, here, monkeypatch):
-    monkeypatch.chdir(made_once(train_on_numbers))
 
 
 def test_other_records_are_evaluated_by_the_same_keys_and_classes(cli, run):
@@ -191,7 +181,9 @@ def write_numbers(path, names, count=COUNT):
         file.write(records(*contents))
 
 
-def test_numbers_are_read_by_their_keys_beside_others(cli, run_on_numbers):
+def test_numbers_are_read_by_their_keys_beside_others(cli, here):
+    write_numbers("abc.tfrecord", "abc")
+    train_on_records("tfrecord:abc.tfrecord", "--ignore-columns", "kind", "--steps", "2")
     write_numbers("more.tfrecord", ["a", "b", "c", "zzz"])
     rows = [cli("predict", "run", f"{name}.tfrecord", "--json").out for name in ("abc", "more")]
     assert json.loads(rows[0]) and rows[0] == rows[1].replace("more", "abc")

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from file_fixtures import trained_on, write_idx
-from PIL import Image
+from file_fixtures import save_image, trained_on, write_idx
 
 from toolkit.data.arrays import npz
 from toolkit.data.column import Component
@@ -21,11 +20,6 @@ from toolkit.run_data import border_means
 LIGHT, DARK = 230, 20  # of paper, or of ink
 PAPER_IS_DARK = {"border": 0.02, "mean": 0.2}
 IMAGES = DataSpec((6, 6, 1), "uint8")
-
-
-def save(path, array):
-    Image.fromarray(array).save(str(path))
-    return str(path)
 
 
 def light_on_dark(count=1):
@@ -42,7 +36,7 @@ def read(paths, **more):
 
 
 WRITERS = {
-    "png": lambda images: [save(f"idx_{i}.png", each[..., 0]) for i, each in enumerate(images)],
+    "png": lambda images: [save_image(f"idx_{i}.png", one[..., 0]) for i, one in enumerate(images)],
     "npz": lambda images: np.savez("some.npz", x=images) or ["some.npz"],
     "idx": lambda images: write_idx("some.idx3", images[..., 0]) or ["some.idx3"],
 }
