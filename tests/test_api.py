@@ -45,15 +45,6 @@ def generator_run(runs, here):
 CODES = {"code": np.array([[1, 9], [2, 9], [-1, 9]], np.float32), "label": np.array([0, 1, 2])}
 
 
-def exported(path, feed, name):
-    """An output of the model in a folder, fed arrays by name."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        loaded = tf.saved_model.loader.load(session, ["serve"], path)
-        signature = loaded.signature_def["serving_default"]
-        arrays = {signature.inputs[key].name: array for key, array in feed.items()}
-        return session.run(signature.outputs[name].name, arrays)
-
-
 # ------------------------------------------------------------------------------- open a trained run
 
 
@@ -164,7 +155,11 @@ def test_a_local_variable_follows_the_weights_of_each_checkpoint(derived_run):
 def test_a_local_variable_follows_the_weights_in_an_exported_model(cli, derived_run):
     images = bars(TEST_LABELS, 2)
     assert cli("export", "r", "model").code == 0
-    logits = exported("model", {"features": images}, "logits")
+    with tf.Graph().as_default(), tf.Session() as session:
+        signature = tf.saved_model.loader.load(session, ["serve"], "model").signature_def
+        names = signature["serving_default"]
+        feed = {names.inputs["features"].name: images}
+        logits = session.run(names.outputs["logits"].name, feed)
     assert np.allclose(logits, doubled(derived_run, images), atol=1e-5)
 
 

@@ -56,12 +56,10 @@ def test_an_option_may_have_one_value_twice_and_a_list_several_flags(cli, argv, 
     assert json.loads(result.out)[name]["value"] == value
 
 
-IDLE_CLIP = "clip_limit (flag --clip-limit) has no effect: clip is none"
-
-
 def test_a_choice_without_effect_is_noted_by_print_config(cli):
     printed = cli(*RUN, "--clip", "none", "--clip-limit", "2")
-    assert (printed.code, printed.err) == (0, f"note: {IDLE_CLIP}\n")
+    note = "note: clip_limit (flag --clip-limit) has no effect: clip is none\n"
+    assert (printed.code, printed.err) == (0, note)
 
 
 def test_choices_without_effect_on_the_step_are_noted_at_the_start(cli):

@@ -54,12 +54,12 @@ def forget_modules():
 def _strangers(tmp_path_factory):
     """Reference -> a folder with a stranger's plugin and a run of it; read-only."""
     root = tmp_path_factory.mktemp("strangers")
-    before, state, finders = os.getcwd(), os.environ["XDG_STATE_HOME"], list(sys.meta_path)
-    os.environ["XDG_STATE_HOME"] = str(root / "state")
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(root / "state"))
+        patch.setattr(sys, "meta_path", list(sys.meta_path))
         for name, flags in REFERENCES.items():
             (root / name).mkdir()
-            os.chdir(str(root / name))
+            patch.chdir(root / name)
             for file, text in FILES.items():
                 (root / name / file).write_text(text)
             argv = ["run", *flags, "--data", write_bars("bars.npz"), "--run-dir", "run"]
@@ -68,10 +68,6 @@ def _strangers(tmp_path_factory):
             assert os.path.exists("executed")
             os.remove("executed")
             forget_modules()
-    finally:
-        os.chdir(before)
-        os.environ["XDG_STATE_HOME"] = state
-        sys.meta_path[:] = finders
     return root
 
 
@@ -84,14 +80,9 @@ def user(here, monkeypatch):
 
 
 @pytest.fixture
-def reference():
-    """Of the plugin that the run names; tests may give others."""
-    return "file"
-
-
-@pytest.fixture
-def stranger(user, here, monkeypatch, _strangers, reference):
-    """A copy of a stranger's folder, which is the working directory."""
+def stranger(user, here, monkeypatch, _strangers, request):
+    """A copy of a stranger's folder, which is the working directory; tests may name the plugin."""
+    reference = getattr(request, "param", "file")
     shutil.copytree(str(_strangers / reference), str(here / "theirs"))
     monkeypatch.chdir(here / "theirs")
     return here / "theirs"
@@ -126,7 +117,7 @@ NEEDS_TRUST = [
 ]
 
 
-@pytest.mark.parametrize("reference", sorted(REFERENCES))
+@pytest.mark.parametrize("stranger", sorted(REFERENCES), indirect=True)
 def test_a_command_refuses_code_that_a_run_names_and_the_user_did_not_run(cli, stranger):
     for argv in NEEDS_TRUST:
         result = cli(*argv)
@@ -151,7 +142,7 @@ NEVER_EXECUTES = [
 ]
 
 
-@pytest.mark.parametrize("reference", sorted(REFERENCES))
+@pytest.mark.parametrize("stranger", sorted(REFERENCES), indirect=True)
 def test_looking_at_a_run_executes_no_code_of_a_stranger(cli, stranger):
     for argv in NEVER_EXECUTES:
         result = cli(*argv)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -133,17 +134,10 @@ def submit(folder, toolkit, nodes=("localhost",), tasks_per_node=1, script=SCRIP
         try:
             process.wait(PATIENCE)
         finally:
-            end_session(process.pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what is left of the session
     with open(log, encoding="utf-8") as file:
         return Job(process.returncode, file.read(), read_requests(requests))
-
-
-def end_session(leader):
-    """Kill what is left of the processes of a session."""
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def write_command(folder, name, text):

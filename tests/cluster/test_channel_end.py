@@ -183,12 +183,10 @@ def test_a_process_that_knows_it_has_some_time_to_close(make_job, closes):
         job.close()
     job.clock.move(1.1)  # more than a beat
     for member in members:
-        wait_until(lambda member=member: bool(member.codes) != closes or is_unwatched(member))
+        wait_until(
+            lambda member=member: bool(member.codes) != closes or not member.channel._is_watched
+        )
         assert member.codes == ([] if closes else [138])
-
-
-def is_unwatched(member):
-    return not member.channel._is_watched
 
 
 def test_what_is_sent_while_the_end_arrives_is_dropped(make_job):

@@ -65,12 +65,6 @@ def check_equal_within_rounding(run, other, tolerance=2e-4):
         np.testing.assert_allclose(value, expected[name], rtol=0.02, atol=1e-3, err_msg=name)
 
 
-def train_alone(*arguments):
-    """Run the command in one process, which has to end well."""
-    ended = process_fixtures.run(*arguments, env=dict(os.environ, TF_CONFIG="{}"))
-    assert ended.code == 0, ended.err
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """A function that trains a model in two processes once, and returns the path of its run."""
@@ -87,7 +81,9 @@ def undisturbed(tmp_path_factory):
 
 
 def test_two_workers_train_as_one_process_of_the_same_batch(here, undisturbed, bars):
-    train_alone(*run_words(CLASSIFIER + bars, 60))
+    environ = dict(os.environ, TF_CONFIG="{}")
+    ended = process_fixtures.run(*run_words(CLASSIFIER + bars, 60), env=environ)
+    assert ended.code == 0, ended.err
     check_equal_within_rounding(undisturbed(CLASSIFIER + bars, 60), "r")
 
 

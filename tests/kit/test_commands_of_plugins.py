@@ -37,13 +37,6 @@ ZERO = "an-extension-at-zero-strength-changes-nothing"
 
 
 @pytest.fixture
-def few_contracts(monkeypatch):
-    """Check these contracts alone."""
-    names = ["options-have-types-and-help", "the-global-step-advances-by-one", ZERO]
-    monkeypatch.setattr(contracts, "ALL", [each for each in contracts.ALL if each.name in names])
-
-
-@pytest.fixture
 def greetings(site):
     """A distribution of two commands, one of which is none; the path of its module."""
     (site / "greetings.py").write_text(COMMANDS)
@@ -55,7 +48,9 @@ def greetings(site):
 # ------------------------------------------------------------------------------------------ check
 
 
-def test_each_contract_has_a_line_and_the_last_line_counts_them(cli, few_contracts):
+def test_each_contract_has_a_line_and_the_last_line_counts_them(cli, monkeypatch):
+    names = ["options-have-types-and-help", "the-global-step-advances-by-one", ZERO]
+    monkeypatch.setattr(contracts, "ALL", [each for each in contracts.ALL if each.name in names])
     result = cli("plugins", "check", LINEAR)
     lines = result.out.splitlines()
     assert result.code == 0 and len(lines) == 4

@@ -88,6 +88,7 @@ def test_a_number_that_is_better_the_lower_has_its_sentence_and_its_scale():
     assert "no better than chance" in weak["sentence"]
 
 
+REFUSED = {"records": [event(30, count=2), event(60, count=1)]}
 DIVERGED = {"status": "diverged", "exit_code": 3, "reason": "Training diverged in step 7."}
 RECALL = {"matrices": [{"names": ["a", "b"], "counts": [[9, 1], [7, 3]]}]}
 TESTED = {"metrics": {"loss": 1.0}}
@@ -101,9 +102,9 @@ RESUMED = [
 @pytest.mark.parametrize(
     "values, level, text",
     [
-        ({"manifest": DIVERGED}, "error", "Training diverged in step 7."),
+        ({**REFUSED, "manifest": DIVERGED}, "error", "Training diverged in step 7."),
         (
-            {"records": [event(30, count=2), event(60, count=1)]},
+            REFUSED,
             "warning",
             "3 steps were refused as not finite, between steps 30 and 60.",
         ),
@@ -132,11 +133,6 @@ RESUMED = [
 def test_the_worst_thing_is_in_words(here, values, level, text):
     worst = content(**values)["worst"]
     assert (worst.level, worst.text) == (level, text)
-
-
-def test_a_failure_is_worse_than_refused_steps(here):
-    records = [event(30, count=2)]
-    assert content(records=records, manifest=DIVERGED)["worst"].text == DIVERGED["reason"]
 
 
 def test_a_process_that_was_killed_is_an_error_with_the_command_that_continues_it(here):

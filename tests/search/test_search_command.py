@@ -94,36 +94,27 @@ def results_of(folder):
     return [{n: v for n, v in row.items() if n != "cpu_secs"} for row in rows]
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """A folder with a search `s` that ran to its end."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    write_bars(folder / "bars.npz")
-    ended = process_fixtures.run(*SMALL, cwd=folder)
+def test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table(here):
+    write_bars("bars.npz")
+    ended = process_fixtures.run(*SMALL)
     assert ended.code == 0, ended.err
-    return folder
-
-
-def test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table(undisturbed, monkeypatch):
-    folder = undisturbed
-    monkeypatch.chdir(folder)
-    (folder / "hold-commit").touch()
+    (here / "hold-commit").touch()
     words = ["t" if word == "s" else word for word in SMALL]
     killed = process_fixtures.start(*words, "--workers", "2")
-    pids = process_fixtures.wait_until(lambda: held(folder, "commit", 2), among=[killed])
+    pids = process_fixtures.wait_until(lambda: held(here, "commit", 2), among=[killed])
     process_fixtures.kill(killed)
     process_fixtures.wait_until(lambda: all(map(process_fixtures.is_gone, pids)))
     with open("err", "wb") as err:
         interrupted = process_fixtures.start("search", "--search-dir", "t", stderr=err)
-    process_fixtures.wait_until(lambda: held(folder, "commit", 3), among=[interrupted])
+    process_fixtures.wait_until(lambda: held(here, "commit", 3), among=[interrupted])
     interrupted.send_signal(signal.SIGTERM)
     assert interrupted.wait(process_fixtures.PATIENCE) == 143
-    assert "Continue with: toolkit search --search-dir" in (folder / "err").read_text()
-    (folder / "hold-commit").unlink()
+    assert "Continue with: toolkit search --search-dir" in (here / "err").read_text()
+    (here / "hold-commit").unlink()
     ended = process_fixtures.run("search", "--search-dir", "t")
     assert ended.code == 0, ended.err
-    assert results_of(folder / "t") == results_of(folder / "s")
-    one, other = (read_study(str(folder / name))[0] for name in "st")
+    assert results_of(here / "t") == results_of(here / "s")
+    one, other = (read_study(str(here / name))[0] for name in "st")
     assert one == other._replace(threads=one.threads)
 
 

@@ -260,15 +260,10 @@ def test_without_a_metric_no_best_stays(run, manifest):
     assert manifest()["best"] is None and summary["test"]["checkpoint"] == "last"
 
 
-def best_of(*evaluations):
-    metric, best = BestMetric("distance", "min"), None
-    for step, (value, noise) in enumerate(evaluations, start=1):
-        best = metric.choose(best, step, value, noise)
-    return describe_best(best)
-
-
 def test_a_newer_value_within_the_noise_is_not_called_the_lowest():
-    assert best_of((4.0, 0.5), (4.25, 0.5)) == (
+    metric = BestMetric("distance", "min")
+    best = metric.choose(metric.choose(None, 1, 4.0, 0.5), 2, 4.25, 0.5)
+    assert describe_best(best) == (
         "distance 4.2500 (validation, step 2: the newest within the noise, 0.5000, of the lowest, "
         "4.0000)"
     )

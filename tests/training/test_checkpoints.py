@@ -8,15 +8,8 @@ from toolkit import hookimpl, testing, tf
 from toolkit.errors import ToolkitError
 
 
-@pytest.fixture
-def run(golden):
-    """A run of 8 steps with checkpoints 2, 4, 6 and 8."""
-    flags = ["--steps", 8, "--checkpoint-steps", 2, "--no-evaluate"]
-    return str(golden(*flags) / "run")
-
-
-def test_a_resume_saves_nothing_before_its_first_due_step(run):
-    steps = []
+def test_a_resume_saves_nothing_before_its_first_due_step(golden):
+    run, steps = str(golden("--steps", 8, "--checkpoint-steps", 2, "--no-evaluate") / "run"), []
 
     class Watching(Linear):
         @hookimpl

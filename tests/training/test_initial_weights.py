@@ -231,20 +231,15 @@ TWO_LAYERS = """
 """
 
 
-def write_classes(path, names):
-    labels = np.arange(30) % len(names)
-    texts = np.array(names)[labels]
-    np.savez(path, x_train=bars(labels), y_train=texts, x_test=bars(labels), y_test=texts)
-    return f"npz:{path}"
-
-
 def test_other_classes_are_noted_and_start_afresh_in_the_last_layer_by_map(cli, here):
     write_plugin(TWO_LAYERS)
 
     def run(classes, name, *flags):
         argv = ["--plugin", "./mine.py", "--steps", 1, "--learning-rate", "1e-30", *flags]
-        data = write_classes(classes + ".npz", list(classes))
-        result = cli("run", *argv, "--data", data, "--run-dir", name)
+        labels = np.arange(30) % len(classes)
+        x, y = bars(labels), np.array(list(classes))[labels]
+        np.savez(classes + ".npz", x_train=x, y_train=y, x_test=x, y_test=y)
+        result = cli("run", *argv, "--data", f"npz:{classes}.npz", "--run-dir", name)
         assert result.code == 0, result.err
         return result.err
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from types import SimpleNamespace
@@ -90,12 +89,9 @@ def records(folder, kind):
 def folder(tmp_path_factory):
     """A finished run, with its MLflow data in the folder mlruns of the working directory."""
     root = tmp_path_factory.mktemp("finished")
-    before = os.getcwd()
-    os.chdir(str(root))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
         train(root / "run", "classifier", network="mlp", hidden="8")
-    finally:
-        os.chdir(before)
     return root / "run"
 
 

@@ -88,13 +88,6 @@ def test_an_evaluation_draws_the_votes(run):
     assert sorted(os.listdir(os.path.join(run, "reports", folder))) == ["examples.npz", "votes.png"]
 
 
-def write_texts(path):
-    """A table of 60 texts with the class 'even' or 'odd', which one word decides."""
-    rows = [f'"number {n} is {w} of course",{w}' for n in range(30) for w in ("even", "odd")]
-    path.write_text("\n".join(["note,label", *rows]) + "\n")
-    return f"table:{path}"
-
-
 def test_words_in_any_letters_are_drawn(tmp_path):
     page = report.Page(["good", "плохо"])
     page.add_line(0, 1)
@@ -104,7 +97,9 @@ def test_words_in_any_letters_are_drawn(tmp_path):
 
 
 def test_a_table_with_a_column_of_texts_replaces_the_reviews(tmp_path):
-    data, run = write_texts(tmp_path / "notes.csv"), str(tmp_path / "run")
+    rows = [f'"number {n} is {w} of course",{w}' for n in range(30) for w in ("even", "odd")]
+    (tmp_path / "notes.csv").write_text("\n".join(["note,label", *rows]) + "\n")
+    data, run = f"table:{tmp_path / 'notes.csv'}", str(tmp_path / "run")
     summary = testing.train("text-classifier", run, data=data, steps=100, batch_size=8, **SMALL)
     assert summary["test"]["metrics"]["accuracy"] == 1
 
