@@ -45,9 +45,6 @@ def generator_run(runs, here):
 CODES = {"code": np.array([[1, 9], [2, 9], [-1, 9]], np.float32), "label": np.array([0, 1, 2])}
 
 
-# ------------------------------------------------------------------------------- open a trained run
-
-
 def test_a_trained_run_has_its_facts_as_attributes_and_its_splits(trained, monkeypatch):
     monkeypatch.chdir(trained)
     with open_trained("run", "4") as run:
@@ -84,9 +81,6 @@ def test_a_trained_run_predicts_as_numpy_does(trained):
     assert np.allclose(first["logits"], predictions["logits"][:1], atol=1e-6)
 
 
-# --------------------------------------------------- models that are fed other arrays than examples
-
-
 def test_a_model_that_is_fed_codes_predicts_from_them(generator_run):
     with open_trained(str(generator_run)) as run:
         predictions = run.predict(CODES, batch_size=2)
@@ -114,9 +108,6 @@ def test_inputs_that_do_not_fit_are_reported_by_name(generator_run, inputs, mess
         run.predict(inputs)
 
 
-# ------------------------------------------------------------------------- evaluate and export
-
-
 def test_python_evaluates_and_exports_as_the_commands_do(cli, trained):
     path = str(trained / "run")
     with open_trained(path) as run:
@@ -126,9 +117,6 @@ def test_python_evaluates_and_exports_as_the_commands_do(cli, trained):
     assert (other["split"], other["metrics"]) == ("all", result["metrics"])
     expected = json.loads(cli("export", path, "two", "--json").out)
     assert exports == dict(expected, folder="one")
-
-
-# ------------------------------------------------------------------- state derived from the weights
 
 
 @pytest.fixture
@@ -161,9 +149,6 @@ def test_a_local_variable_follows_the_weights_in_an_exported_model(cli, derived_
         feed = {names.inputs["features"].name: images}
         logits = session.run(names.outputs["logits"].name, feed)
     assert np.allclose(logits, doubled(derived_run, images), atol=1e-5)
-
-
-# -------------------------------------------------------------------------------- train in one call
 
 
 def test_training_in_one_call_passes_on_its_log_and_does_not_repeat_a_finished_run(here, capsys):

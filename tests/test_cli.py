@@ -27,9 +27,6 @@ def train(cli, here):
     return call
 
 
-# ------------------------------------------------------------------------------------------ streams
-
-
 def test_results_go_to_stdout_and_plain_lines_with_the_time_left_to_stderr(train):
     result = train("--steps", "3", "--log-steps", "1", "--console-secs", "0")
     assert result.code == 0
@@ -39,9 +36,6 @@ def test_results_go_to_stdout_and_plain_lines_with_the_time_left_to_stderr(train
     lines = [line for line in result.err.splitlines() if "examples/s" in line]
     steps = [(line.split()[1], line.endswith(" s left")) for line in lines]
     assert steps == [("1/3", True), ("2/3", True), ("3/3", False)]
-
-
-# --------------------------------------------------------------------------------------- exit codes
 
 
 def test_exit_0_after_help_and_version(cli):
@@ -104,9 +98,6 @@ def test_without_a_command_its_help_is_shown_and_is_no_error(cli, words):
     assert result.out.startswith(usage) and "Commands:" in result.out
 
 
-# ------------------------------------------------------------------------------------ nearest names
-
-
 @pytest.mark.parametrize(
     "argv, message",
     [
@@ -160,9 +151,6 @@ def test_help_shows_the_plugins_own_options_last(cli):
     assert "factor on the features" in text and "times" in text
 
 
-# -------------------------------------------------------------------------------------- run folders
-
-
 def test_force_moves_a_folder_aside_and_deletes_nothing(train, here):
     (here / "r").mkdir()
     (here / "r" / "mine.txt").write_text("precious")
@@ -178,9 +166,6 @@ def test_force_moves_nothing_where_the_run_cannot_start(cli, here):
     result = cli("run", "--plugin", LINEAR, "--data", "npz:none.npz", "--run-dir", "r", "--force")
     assert result.code == 4
     assert os.listdir("r") == ["mine.txt"] and not list(here.glob("r.*"))
-
-
-# ------------------------------------------------------------------------------------------- resume
 
 
 def test_a_resume_takes_no_option_and_no_plugin_from_the_environment(cli, trained, monkeypatch):
@@ -216,9 +201,6 @@ def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, her
         result = cli("resume", *print_config, *argv)
         assert result.code == 0, result.err
         assert json.loads(result.out)["plugin"]["value"] == "test_cli:Named"
-
-
-# ---------------------------------------------------------------------------------- fresh processes
 
 
 def test_stderr_of_a_fresh_process_has_only_lines_of_the_toolkit(golden):
@@ -258,9 +240,6 @@ def on_a_terminal(*argv):
             output += os.read(ours, 4096)
     os.close(ours)
     return process.wait(process_fixtures.PATIENCE), output.decode("utf-8", "replace")
-
-
-# ------------------------------------------------------------------------------- earlier versions
 
 
 @pytest.mark.parametrize(

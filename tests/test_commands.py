@@ -83,9 +83,6 @@ def section(text):
     return [line.split(None, 1) for line in rest.splitlines() if line] if heading else []
 
 
-# ---------------------------------------------------------------------------------------- listed
-
-
 def test_help_lists_added_commands_under_a_heading_with_their_short_help(cli, offer):
     before = section(cli("--help").out)
     offer("greet = added_commands:greet", "tools = added_commands:tools")
@@ -140,9 +137,6 @@ def test_plugins_list_shows_the_commands_without_importing_them(cli, offer):
     (row,) = [row for row in rows if row["name"] == "greet"]
     assert (row["kind"], row["distribution"], row["state"]) == ("command", "one-dist", "ok")
     assert "added_commands" not in sys.modules
-
-
-# ---------------------------------------------------------------------------------------- called
 
 
 def test_an_added_command_is_called_by_its_name(cli, offer):

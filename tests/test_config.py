@@ -29,9 +29,6 @@ def printed(cli, *argv):
     return json.loads(result.out)
 
 
-# -------------------------------------------------------------------------------------------- paths
-
-
 class WithPaths(Options):
     weights: str = option("auto", "weights to start from", path=True)
     masks: list = option([], "files", path=True)
@@ -138,9 +135,6 @@ def test_two_values_for_one_option_in_one_file_are_refused(here, name, text):
         configuration.read(str(here / name))
 
 
-# --------------------------------------------------------------------------------- the command line
-
-
 def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatch):
     (here / "a.toml").write_text(
         f'plugin = "{LINEAR}"\ncheckpoint_steps = 3\nseed = 2\nlog_steps = 2\n'
@@ -195,9 +189,6 @@ def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):
     )
 
 
-# ------------------------------------------------------------------------------- a run's own config
-
-
 def test_a_saved_configuration_runs_again_from_another_folder(cli, here, trained, monkeypatch):
     (here / "elsewhere").mkdir()
     monkeypatch.chdir(here / "elsewhere")
@@ -226,9 +217,6 @@ def test_every_path_that_a_run_stores_is_relative_but_that_of_its_folder(trained
             values = json.loads(text)
             text = json.dumps({k: v for k, v in values.items() if k not in ("argv", "folder")})
         assert home not in text, name
-
-
-# -------------------------------------------------------------------------------- runs that moved
 
 
 # Commands on a run that need its plugin and its data.

@@ -75,18 +75,12 @@ def test_a_run_after_help_is_no_topic(cli, trained):
         assert read(cli, "resume", "--help", path) == read(cli, "resume", path, "--help")
 
 
-# ---------------------------------------------------------------------------- the plugin as a word
-
-
 @pytest.mark.parametrize("words", [["--steps", "3"], ["--print-config"], []], ids=str)
 def test_the_first_word_may_be_the_plugin(cli, words):
     rest = [*words, "--print-config", "--json"]
     assert json.loads(read(cli, "run", LINEAR, *rest)) == json.loads(
         read(cli, "run", "--plugin", LINEAR, *rest)
     )
-
-
-# ------------------------------------------------------------------------- the words of other tools
 
 
 def test_words_of_other_tools_lead_to_what_exists():

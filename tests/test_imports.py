@@ -57,8 +57,6 @@ def find_imports(path, text):
             yield module, [alias.name for alias in node.names]
 
 
-# ---------------------------------------------------------------------------------- fresh processes
-
 ARRAYS = {"numpy", "pydantic", "rich"}  # what the help does without, besides
 SCORES = """
 import importlib, pkgutil, toolkit_image_scores
@@ -139,9 +137,6 @@ def test_type_checkers_find_each_public_name_where_it_is_loaded_from():
     assert typed == toolkit._HOME
 
 
-# ----------------------------------------------------------------------------------- in the sources
-
-
 PATCHING = os.path.join("plugins", "adopt", "")  # replaces functions of TensorFlow for scripts
 
 
@@ -206,9 +201,6 @@ def test_the_core_names_no_plugin():
             text = text.replace(example, "")
         match = re.search(r"(?i)\b(toolkit_)?(classifiers?|gans?)\b", text)
         assert not match, f"{path} names '{match and match.group(0)}'"
-
-
-# --------------------------------------------------------------------------------- the import table
 
 
 def table():

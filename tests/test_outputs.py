@@ -165,9 +165,6 @@ def test_an_empty_name_is_refused_and_a_read_only_file_not_replaced(here, monkey
         resolve_output("out.csv")
 
 
-# --------------------------------------------------------------------------------------------- CSV
-
-
 def test_texts_that_a_spreadsheet_would_run_are_quoted_and_numbers_stay(here):
     names = ["=cmd|' /C calc'!A0", "+1", "a,b\nc", "plain.png", "esc\x1b", "not UTF-8 \udcff"]
     count = len(names)

@@ -29,9 +29,6 @@ def own_split(count=12):
     return Split(images.astype(np.uint8), np.arange(count) % 3)
 
 
-# ----------------------------------------------------------------------------------------- options
-
-
 def test_paths_may_be_objects_and_one_extension_a_text(here):
     write_bars("bars.npz", train=40)
     opened = open_data(Path(write_plugin()), {"data": Path("bars.npz")}, extensions="ema")
@@ -74,9 +71,6 @@ def test_evaluate_evaluates_the_data_that_it_names(cli, here):
     own, bars = cli("evaluate", "run"), cli("evaluate", "run", "--data", "npz:bars.npz")
     assert (own.code, bars.code) == (0, 0), own.err + bars.err
     assert "(12 examples" in own.out and "(12 examples" not in bars.out
-
-
-# ----------------------------------------------------------------------------------------- answers
 
 
 def pairs():

@@ -21,8 +21,6 @@ from toolkit import (
 from toolkit.data.examples import describe
 from toolkit.plugins import Plugins, hook_names, list_plugins, load
 
-# ---------------------------------------------------------------------- checks before registration
-
 
 def test_two_plugins_of_one_name_and_one_plugin_of_two_names_are_refused():
     listens = {"run_finished": hookimpl(lambda self: None)}
@@ -35,9 +33,6 @@ def test_two_plugins_of_one_name_and_one_plugin_of_two_names_are_refused():
         extensions = [make_plugin(*each, "extension") for each in (first, second)]
         with pytest.raises(UsageError, match=message):
             Plugins(make_plugin(Linear), extensions)
-
-
-# ----------------------------------------------------------------------------- default extensions
 
 
 class Averaging(Linear):
@@ -60,8 +55,6 @@ def test_an_extension_that_is_named_as_well_is_loaded_once():
     plugins = Plugins(make_plugin(Averaging), [load("ema", "extension")])
     assert [plugin.name for plugin in plugins.all][1:] == ["ema"] and not plugins.defaults
 
-
-# -------------------------------------------------------------------------------------------- list
 
 SOURCE = """
 from toolkit import hookimpl
@@ -123,9 +116,6 @@ def test_the_hint_for_an_extension_given_as_plugin_is_its_flag(site):
     assert caught.value.hint == "It is an extension: write --with average."
 
 
-# ----------------------------------------------------------------------- files and module:attribute
-
-
 def test_a_file_with_the_name_of_an_imported_module_is_loaded_as_itself(here):
     (here / "json.py").write_text(
         SOURCE + "from typing import List as Rows\nfrom toolkit import Options, option\n"
@@ -155,9 +145,6 @@ def test_a_file_that_fails_leaves_no_module(here):
     assert "half_made" not in sys.modules
 
 
-# --------------------------------------------------------------------------------- the command line
-
-
 def test_show_lists_hooks_and_options(cli):
     result = cli("plugins", "show", "linear_fixtures:Linear")
     assert result.code == 0
@@ -184,8 +171,6 @@ def test_show_of_what_does_not_exist_exits_2(cli, name, message):
     assert result.code == 2 and result.out == ""
     assert result.err.startswith("Error: ") and message in result.err
 
-
-# ------------------------------------------------------------- submodules with the names of hooks
 
 PACKAGE = (
     SOURCE.replace(
@@ -235,9 +220,6 @@ def test_a_submodule_with_a_hooks_name_does_not_replace_the_hook(package):
     replaced = "first" not in package  # otherwise the definition of the hook came last
     assert inspect.ismodule(plugins.model.object.call) == replaced
     check_hooks_of_package(plugins)
-
-
-# --------------------------------------------------------------------------- helpers for plugins
 
 
 def test_lazy_modules_imports_a_submodule_when_it_is_first_used(site):

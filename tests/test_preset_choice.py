@@ -37,9 +37,6 @@ def with_recipes(layers=(), **flags):
     return resolve([("recipes", Recipes)], layers, None, flags)
 
 
-# --------------------------------------------------------------------------------------- resolution
-
-
 def test_until_the_data_are_open_the_first_preset_counts():
     resolved = with_recipes()
     assert (resolved.options.preset, resolved.options.gain) == ("auto", 2.0)
@@ -68,9 +65,6 @@ def test_print_config_shows_values_that_the_data_are_to_choose_as_auto(cli):
     rows = json.loads(cli("run", "classifier", "--rotate", "5", "--print-config", "--json").out)
     assert rows["shift"] == {"value": "auto", "origin": "preset auto"}
     assert rows["rotate"] == {"value": 5.0, "origin": "flag --rotate"}
-
-
-# -------------------------------------------------------------------------------- what is refused
 
 
 class Plugin(Linear):
@@ -115,9 +109,6 @@ def test_a_preset_that_changes_what_the_data_were_opened_with_is_refused():
     with pytest.raises(ToolkitError, match="'gain' is 1.0 .default., and the data were opened"):
         open_data(OwnData(Recipes))
     assert open_data(OwnData(Recipes), {"gain": 1.5}).options.preset == "fast"
-
-
-# -------------------------------------------------------------------------------------------- a run
 
 
 QUICK = {"batch_size": 4, "steps_per_call": 1, "evaluate": False}

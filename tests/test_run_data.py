@@ -149,9 +149,6 @@ def test_other_images_get_the_width_and_height_of_the_models(tmp_path, size):
     assert other.splits["train"].take(slice(None))[0].shape == (2, height, width, 1)
 
 
-# ------------------------------------------------------------------- how often examples are read
-
-
 class Counting(Linear):
     """Linear on float images of its own; counts the calls of `convert`."""
 

@@ -62,9 +62,6 @@ def run_on(here):
     return call
 
 
-# ---------------------------------------------------------------------------- a stream that fails
-
-
 @pytest.mark.parametrize("stderr", [None, Full], ids=["closed", "full"])
 def test_without_stderr_an_error_has_its_exit_code(run_on, stderr):
     assert run_on(io.StringIO(), stderr and stderr(), "resume", "nowhere") == 2
@@ -129,9 +126,6 @@ def test_each_command_does_its_work_though_stdout_is_full(run_on, trained, monke
     assert log.getvalue().count(warning) == (name != "predict -o")
     assert "Traceback" not in log.getvalue()
     assert not path or os.path.exists(path)
-
-
-# ----------------------------------------------------------------------------- control characters
 
 
 EVIL = "\x1b]0;owned\x07\x9b2J\u202e"  # sets a title, clears the screen, reverses the text
@@ -224,9 +218,6 @@ def test_what_the_encoding_lacks_is_escaped_too_though_click_would_write_to_the_
         sys.stdout.write("\udcff\n")
         sys.stdout.flush()
     assert stream.buffer.getvalue() == b"a \\x1b \\xfc\n\\udcff\n"
-
-
-# ----------------------------------------------------------------------------------------- locale C
 
 
 def test_runs_with_other_letters_work_in_the_locale_c(cli, here):

@@ -40,9 +40,6 @@ def run_once(graph_def, values, feeds):
         return {name: session.run(v) for name, v in variables.items()}
 
 
-# ------------------------------------------------------------------------------------------- order
-
-
 def racing(w, out, flag):
     first = w.assign(5.0, read_value=False)
     second = out.assign(w.read_value() * 2, read_value=False)  # reads behind the write
@@ -99,9 +96,6 @@ def test_state_changes_in_the_order_of_the_program(body, flag, expected):
         assert (values["w"], values.get("out", 0.0)) == expected
 
 
-# ------------------------------------------------------------------------------- former variables
-
-
 def former():
     w = tf.get_variable("w", [3], initializer=tf.ones_initializer())
     n = tf.get_variable("n", [], tf.int64, tf.zeros_initializer(), trainable=False)
@@ -137,9 +131,6 @@ def test_an_op_that_resources_do_not_have_is_refused():
         node.op = node.op.replace("ApplyAdam", "RefSelect")
     with pytest.raises(UsageError, match="'Adam/update_w/ApplyAdam', an op RefSelect"):
         to_resources(graph_def)
-
-
-# -------------------------------------------------------------------------------- what is refused
 
 
 def reads_queue():
@@ -200,9 +191,6 @@ def test_ops_of_one_seed_are_given_one_and_an_op_without_a_seed_its_own():
     given = [text for node in nodes if node.op != "Const" for text in node.input if SEED in text]
     assert given == [SEED + "0_5", SEED + "0_5", SEED + "c", SEED + "d"]
     assert seeds == ["0_5", "c", "d"]
-
-
-# --------------------------------------------------------------------------------- losses and rules
 
 
 def test_losses_are_those_whose_gradients_are_taken_and_no_penalty():

@@ -58,9 +58,6 @@ def trained_with_file(made_once, here, monkeypatch):
     return lambda body=UNCHANGED: monkeypatch.chdir(made_once(train_with_file, body))
 
 
-# ----------------------------------------------------------------------------------------- states
-
-
 def test_a_finished_run_has_nothing_left_to_do(doctor, run):
     assert doctor(0, run, "--trust") == {
         "state": ["The run is finished and evaluated: reached step 6."],
@@ -158,9 +155,6 @@ def test_a_run_that_diverged(cli, doctor, here, policy, change):
     assert "config.json" in str(doctor(6, "run"))
 
 
-# --------------------------------------------------------------------------------- files and data
-
-
 def test_missing_data_is_reported_with_advice(doctor, run, trained):
     os.remove(str(trained / "bars.npz"))
     config = read_json(run, "config.json")  # `trained` is a copy, whose original has its data
@@ -177,9 +171,6 @@ def test_other_data_is_a_fault(doctor, run, trained):
     report = doctor(6, run)
     assert report["FAULT"] == ["data: it differs from the data of the run."]
     assert report["do"][0].endswith("--allow data")
-
-
-# ------------------------------------------------------------------------------ plugin and options
 
 
 @pytest.mark.parametrize(

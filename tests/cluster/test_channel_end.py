@@ -26,9 +26,6 @@ def errors_of(*members):
     return run_all([lambda member=member: wait(member.channel) for member in members])
 
 
-# ------------------------------------------------------------------------------------- by the chief
-
-
 def test_the_end_of_the_chief_is_the_end_of_all_with_its_code(make_job):
     chief, worker, server = make_job(workers=1, ps=1).start()
     chief.channel.close(130, "Interrupted; step 20 is saved.")
@@ -51,9 +48,6 @@ def test_no_thread_and_no_socket_is_left(make_job):
     assert threading.active_count() <= before
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", job.port))
-
-
-# -------------------------------------------------------------------------------------- by an error
 
 
 def test_the_error_of_a_follower_ends_all_with_its_code_and_sentence(make_job):
@@ -92,9 +86,6 @@ def test_an_exception_in_the_block_of_a_channel_ends_the_job(make_job, error, co
         raise error
     error = errors_of(chief)[0]
     assert (error.message, error.exit_code) == (text, code)
-
-
-# ------------------------------------------------------------------------- by the loss of a process
 
 
 def reset(connection):
@@ -152,9 +143,6 @@ def test_a_process_that_was_stopped_itself_does_not_blame_the_others(make_job):
     job.pass_time(2.0)
     with pytest.raises(PeerError, match="has not answered"):
         chief.channel.check()
-
-
-# ---------------------------------------------------------------- a main thread that does not react
 
 
 def move(job, secs):

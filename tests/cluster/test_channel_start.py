@@ -45,9 +45,6 @@ def test_loopback_stays_loopback(make_job):
         socket.create_connection(("127.0.0.2", job.port))
 
 
-# ----------------------------------------------------------------------------------- who is missing
-
-
 def test_a_worker_that_does_not_come_is_named_by_all(make_job):
     job = make_job(workers=2, join_secs=3.0)
     chief, worker = job.miss_start(job.open("chief"), job.open("worker 0"))
@@ -143,9 +140,6 @@ def test_a_port_that_becomes_free_is_used_and_not_blamed_for_a_missing_worker(ma
     (error,) = job.miss_start(chief)
     assert "worker 0 (127.0.0.1:60) has not joined" in error.message
     assert chief.lines == [f"127.0.0.1:{job.port} is in use; trying again"]
-
-
-# ------------------------------------------------------------------------------ who does not belong
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,6 @@ def permanent_codes():
     return codes - retryable_codes()
 
 
-# ------------------------------------------------------------------------------------ Kubernetes
-
-
 @pytest.mark.skipif(
     sys.version_info < (3, 8),
     reason="kubernetes-validate, which has the schemas, needs Python 3.8",
@@ -111,15 +108,9 @@ def test_the_policy_for_failures_knows_every_exit_code(job):
     assert pod_of(job)["restartPolicy"] == "Never"
 
 
-# ------------------------------------------------------------------------------------ Dockerfile
-
-
 def test_the_image_copies_what_the_package_is_built_from():
     copies = re.findall(r"^COPY (.*) /src/", read_sample("Dockerfile"), re.M)
     assert {source for sources in copies for source in sources.split()} == set(SOURCES)
-
-
-# ----------------------------------------------------------------------------------------- Slurm
 
 
 def tasks_of(job):

@@ -31,9 +31,6 @@ def error_of(text="", **settings):
     return info.value
 
 
-# --------------------------------------------------------------------------------------- TF_CONFIG
-
-
 def test_a_worker_knows_its_rank_and_all_tasks():
     cluster = read(config(JOBS, {"type": "worker", "index": 1}))
     assert cluster.jobs == JOBS and cluster.task == Task("worker", 1, "c:2223")
@@ -165,9 +162,6 @@ def test_the_hint_names_the_way_out(text, hint):
     assert error_of(text).hint.endswith(hint)
 
 
-# ------------------------------------------------------------------------------------------- flags
-
-
 def test_flags_define_a_cluster():
     cluster = read(cluster=json.dumps(JOBS), task="worker:1")
     assert (cluster.jobs, cluster.task, cluster.source) == (
@@ -229,9 +223,6 @@ def test_a_file_that_cannot_be_read_is_named(path):
 def test_a_wrong_flag_is_one_sentence(cluster, task, message):
     text = None if cluster is None else json.dumps(cluster)
     assert error_of(cluster=text, task=task).message == message
-
-
-# ------------------------------------------------------------------------------- the channel's port
 
 
 @pytest.mark.parametrize(

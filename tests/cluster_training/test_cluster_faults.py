@@ -132,9 +132,6 @@ def test_ctrl_c_at_the_start_ends_all(here):
     assert "chief ended: Interrupted before the start." in endings["worker 0"].err
 
 
-# -------------------------------------------------------------------------------- failures of a run
-
-
 def test_a_divergence_ends_all(here):
     job = start_job(*run_words(write_ranked_plugin(INFINITE_STEPS)))
     check_endings(job, dict.fromkeys(TWO, 3), "Training diverged in step 6: loss nan")

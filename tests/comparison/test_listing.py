@@ -24,9 +24,6 @@ def special(*paths):
     return find_special_options([read_record(path) for path in paths])
 
 
-# --------------------------------------------------------------------------------- special options
-
-
 def test_of_several_runs_what_somebody_set_and_varies_is_special(here):
     write_run("a", batch_size=32)
     write_run("b", batch_size=32, learning_rate=0.1)
@@ -47,9 +44,6 @@ def test_the_values_of_a_preset_are_not_special_beside_its_name(here):
     write_run("a", preset="x", beta=1, origins={"beta": "preset x"})
     write_run("b", preset="y", beta=2, origins={"beta": "preset y"})
     assert special("a", "b") == [{"preset": "x"}, {"preset": "y"}]
-
-
-# ----------------------------------------------------------------------------------------- command
 
 
 def test_a_table_has_state_step_metric_time_data_and_options(here, cli):
@@ -209,9 +203,6 @@ def test_without_a_run_or_a_folder_there_is_one_sentence(here, cli):
     write_run("runs/a")
     result = cli("runs", "--where", "seed=9")
     assert (result.code, result.err) == (0, "None of 1 runs matches seed=9.\n")
-
-
-# ------------------------------------------------------------------------------------------- table
 
 
 def test_columns_line_up_with_wide_and_combining_characters():

@@ -140,9 +140,6 @@ def test_commits_that_a_later_session_discarded_do_not_count(here):
     assert parting().differs_by is None
 
 
-# -------------------------------------------------------------------------------------- real runs
-
-
 def train(cli, *argv):
     result = cli("run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--no-page", *argv)
     assert result.code == 0, result.err

@@ -26,9 +26,6 @@ def read_output(cli, command, folder, argv):
     return json.loads(result.out), result.err
 
 
-# ----------------------------------------------------------------------------------------- evaluate
-
-
 def test_a_damaged_checkpoint_is_refused_with_5(cli, run):
     damage(run, 4)
     result = cli("evaluate", run, "--checkpoint=4")
@@ -56,9 +53,6 @@ def test_other_data_that_does_not_fit_is_refused_with_both(cli, trained, arrays,
     np.savez("other.npz", **arrays)
     result = cli("evaluate", trained / "run", "--data", "npz:other.npz")
     assert result.code == 4 and words in result.err
-
-
-# --------------------------------------------------------------------------------- predict on files
 
 
 def test_predictions_on_an_npz_file_equal_those_of_numpy(predict, trained):
@@ -122,9 +116,6 @@ def test_a_model_of_vectors_refuses_images(here):
         read_examples(trained_on(DataSpec((4,), "float32")), [path])
 
 
-# ------------------------------------------------------------------------------ output of predict
-
-
 def test_the_three_output_formats_have_the_same_values_and_features_on_request(
     cli, predict, trained
 ):
@@ -164,9 +155,6 @@ def test_a_class_has_its_name_beside_its_number():
     assert "class" not in columns({"label": np.array([1, 0])}, ("0", "1"), False)
     with pytest.raises(Exception, match="plugin predicts no 'features'"):
         columns({"label": np.zeros(2, int)}, (), True)
-
-
-# ------------------------------------------------------------------------------------------- export
 
 
 def test_an_exported_model_says_what_it_takes_and_predicts_the_same_when_it_is_loaded(

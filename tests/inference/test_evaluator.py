@@ -229,8 +229,6 @@ def test_a_checkpoint_that_retention_deletes_while_it_is_read_is_named(trained):
     )
 
 
-# ------------------------------------------------------------------- the features of `evaluated`
-
 VALUES = np.arange(24, dtype=np.float32).reshape(4, 2, 3) / 8
 
 

@@ -72,9 +72,6 @@ def steps(run):
     return [record["step"] for record in records(run)]
 
 
-# ------------------------------------------------------------------------------------- the results
-
-
 def test_each_checkpoint_is_evaluated_when_it_is_committed_by_one_graph(
     cli, run, grow, monkeypatch
 ):
@@ -160,9 +157,6 @@ def test_the_scores_of_each_checkpoint_are_those_of_its_evaluation(cli, golden):
     assert last == json.loads(cli("evaluate", run, "--json").out)["metrics"]
 
 
-# --------------------------------------------------------------------------------- what may happen
-
-
 def test_a_checkpoint_that_is_deleted_while_it_is_loaded_is_left_out(cli, run, grow, monkeypatch):
     grow(run, 2)
     read, paths = evaluator.read_variable_specs, []
@@ -209,9 +203,6 @@ def test_a_file_that_cannot_be_written_is_a_warning(cli, run):
     result = cli("evaluate", run, "--follow")
     assert result.code == 0 and "step 6" in result.out
     assert "warning: step 6 is not in evaluations.jsonl: " in result.err
-
-
-# --------------------------------------------------------------------------------------- the end
 
 
 def test_the_exit_code_is_that_of_the_run(cli, run):

@@ -115,8 +115,6 @@ def test_a_run_on_a_table_evaluates_and_predicts_on_others(cli, table):
     assert result.code == 4 and "t.csv has SHA-256" in result.err
 
 
-# ------------------------------------------------------------------------------------------ records
-
 COUNT = 60
 
 

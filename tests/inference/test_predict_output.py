@@ -160,9 +160,6 @@ def test_predictions_may_be_texts(cli, here):
     assert np.load("out.npz")["name"].tolist() == [name]
 
 
-# ------------------------------------------------------------------------------------ from Python
-
-
 def test_a_trained_run_predicts_files_and_pictures_as_the_command_does(cli, run):
     path = os.path.join("large", "cat", "0.png")
     row = read_json_of(cli, run, path)

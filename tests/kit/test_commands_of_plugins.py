@@ -45,9 +45,6 @@ def greetings(site):
     return str(site / "greetings.py")
 
 
-# ------------------------------------------------------------------------------------------ check
-
-
 def test_each_contract_has_a_line_and_the_last_line_counts_them(cli, monkeypatch):
     names = ["options-have-types-and-help", "the-global-step-advances-by-one", ZERO]
     monkeypatch.setattr(contracts, "ALL", [each for each in contracts.ALL if each.name in names])
@@ -99,9 +96,6 @@ def test_a_command_keeps_no_contracts(cli, greetings):
 def test_a_mistake_is_one_sentence(cli, argv, code, text):
     result = cli("plugins", *argv)
     assert result.code == code and text in result.err and "Traceback" not in result.err
-
-
-# ------------------------------------------------------------------------------------------- show
 
 
 def test_show_names_the_place_of_each_hook_and_which_it_wraps(cli, here):

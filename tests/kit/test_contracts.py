@@ -140,9 +140,6 @@ def test_a_linear_model_keeps_each_contract(linear, contract):
         assert result.status == "ok", result.message
 
 
-# ------------------------------------------------------------------------------------- extensions
-
-
 ZERO = "an-extension-at-zero-strength-changes-nothing"
 
 
@@ -157,9 +154,6 @@ def test_an_extension_that_breaks_a_contract_is_told_so(tmp_path, bars, extensio
     with testing.Subject(LINEAR, tmp_path, [extension], data=bars, steps_per_call=1) as subject:
         result = check(name, subject)
     assert result.status == "failed" and message in result.message
-
-
-# ------------------------------------------------------------------------------------------- data
 
 
 class Unlabelled(testing.tiny.TinyModel):
@@ -227,9 +221,6 @@ def test_a_failure_is_reported_once_and_named_where_it_hinders(tmp_path, bars):
     assert (first.status, second.status) == ("failed", "skipped")
     assert "Graph is finalized" in first.message
     assert second.message == "the run 'resident' failed, see above"
-
-
-# ------------------------------------------------------------------------- other parts of the kit
 
 
 def test_a_table_has_a_target_that_is_linear_in_the_numbers(tmp_path):

@@ -102,9 +102,6 @@ def test_a_pipe_in_the_place_of_records_does_not_block(here):
     assert run_of()["curves"] == []
 
 
-# ----------------------------------------------------------------------------------------- pictures
-
-
 @pytest.mark.parametrize(
     "name",
     ["../secret.png", "/etc/passwd", "a/../../secret.png", "", "a\0b", "link.png", "missing"],

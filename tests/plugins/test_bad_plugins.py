@@ -53,8 +53,6 @@ def test_a_fault_is_one_sentence_with_its_place_and_the_way_out(cli, here, fault
     assert "Traceback" not in result.err and " at 0x" not in result.err
 
 
-# -------------------------------------------------------------------------- each hook, each method
-
 CALLED_BY_OTHERS = ("sample", "sample_options")  # by the command sample, not by run
 FLAGS_OF_HOOK = {"metric_directions": ["--best-metric", "loss"]}
 # The step that is committed before the fault.
@@ -148,9 +146,6 @@ def test_a_run_without_the_options_of_the_core_names_the_function_of_the_kit():
         toolkit.Run("eval", Mine(), None)
 
 
-# ------------------------------------------------------------------------------------ no fault
-
-
 def write_and_run(cli, here, source, *flags, kind="model"):
     result, place = run(cli, here, Fault("", source, "{here}", kind=kind), *flags)
     assert result.code == 0, result.err
@@ -203,8 +198,6 @@ def test_a_session_of_a_graph_of_its_own_may_run_in_a_hook(cli, here):
     """
     write_and_run(cli, here, source, kind="extension")
 
-
-# ---------------------------------------------------------------------------- draws at graph time
 
 DRAWS = """
 import random

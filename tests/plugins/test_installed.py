@@ -34,9 +34,6 @@ def state_of(name):
     return f"{entry.state}: {entry.reason}" if entry.reason else entry.state
 
 
-# ------------------------------------------------------------------------------------------ listed
-
-
 @pytest.mark.parametrize(
     "target, source, state",
     [
@@ -75,9 +72,6 @@ def test_a_missing_submodule_of_a_package_is_named(site):
     assert state_of("one") == "broken: module 'one_package.part' cannot be found"
 
 
-# ----------------------------------------------------------------------------- another toolkit
-
-
 MET = ["toolkit>=0.2", "toolkit (>=0.1,<1)", "toolkit>=99; extra == 'test'", "toolkit-other>=99"]
 MET += ["toolkit @ https://host/toolkit.whl"]
 UNMET = ["toolkit>=0.2.1", "toolkit~=0.1.0"]
@@ -99,9 +93,6 @@ def test_a_plugin_that_needs_another_toolkit_is_refused_with_both_versions(site)
         load("one")
     assert "Plugin 'one' of one-dist 1.0 needs toolkit>=99, this is " in caught.value.message
     assert caught.value.hint == "Install that version of toolkit, or another one of one-dist."
-
-
-# ------------------------------------------------------------------------------------------ import
 
 
 @pytest.mark.parametrize(
@@ -140,9 +131,6 @@ def test_a_failing_import_names_the_line_of_the_plugin_and_the_way_out(site, sou
     assert message.format(here=site / "one_module.py") in caught.value.message
     assert f"({site / 'one_module.py'}:" in caught.value.message
     assert hint in caught.value.hint
-
-
-# -------------------------------------------------------------------------------- the help is quick
 
 
 def test_the_help_imports_only_the_modules_of_commands_of_fifty_plugins(cli, site):

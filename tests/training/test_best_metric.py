@@ -64,9 +64,6 @@ def manifest(tmp_path):
     return lambda: RunFolder(str(tmp_path / "run")).state()
 
 
-# ------------------------------------------------------------------------------------ directions
-
-
 @pytest.mark.parametrize(
     "text, direction",
     [("accuracy", "max"), ("loss", "min"), ("max:a:b", "max"), ("min:a:b", "min")],
@@ -125,9 +122,6 @@ def test_the_direction_is_printed_at_the_start_and_with_the_result(cli, here):
     assert "\nbest    highest loss " in result.out and "(validation, step 2)" in result.out
 
 
-# -------------------------------------------------------------------------------- the known best
-
-
 @pytest.mark.parametrize(
     "direction, values, best",
     [
@@ -177,9 +171,6 @@ def test_early_stopping_ends_at_the_known_step_and_leaves_nothing_to_do(
         options = {"steps": steps, "early_stopping": other}
         with testing.open_trainer(plugin, str(tmp_path / "run"), **options) as trainer:
             assert trainer.is_finished() == (steps == 6 and (other == patience or last == 6))
-
-
-# ------------------------------------------------------------------------------------- on a resume
 
 
 TWO = {"a": "max", "b": "max"}

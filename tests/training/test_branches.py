@@ -28,9 +28,6 @@ def create(run, step, branch):
     create_branch(folder, point, branch, point.config(folder))
 
 
-# --------------------------------------------------------------------------------------- exactness
-
-
 def test_hooks_noise_and_best_checkpoint_continue_in_a_branch_where_its_events_begin(here):
     data = write_bars("bars.npz")
     options = dict(OPTIONS, keep_checkpoints=9)
@@ -59,9 +56,6 @@ def test_a_branch_needs_its_parent_no_more(cli, run):
         result = cli(*argv)
         assert result.code == 0, (argv, result.out, result.err)
     assert "The run is a branch of run, step 4 (tensors " in result.out
-
-
-# ---------------------------------------------------------------------------------------- records
 
 
 def test_a_branch_begins_with_the_entries_of_its_parent_and_names_it(cli, run, here):
@@ -101,9 +95,6 @@ def test_a_branch_of_a_run_with_other_weights_keeps_both_parents(cli, run):
     assert cli("verify", "new-from-2").code == 0
 
 
-# ---------------------------------------------------------------------------------------- options
-
-
 def test_a_branch_says_where_it_begins_and_which_options_differ(cli, run):
     argv = ["resume", run, "--from", 4, "--learning-rate", "0.5", "--steps", 8]
     refused = cli(*argv)
@@ -128,9 +119,6 @@ def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
     assert (config["learning_rate"], config["steps"]) == (0.02, 6)
     assert cli("resume", run, "--from", 8, "--steps", 9, "--run-dir", "later").code == 0
     assert read_json("later", "config.json")["learning_rate"] == 0.5
-
-
-# --------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(

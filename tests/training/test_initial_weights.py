@@ -61,9 +61,6 @@ def assert_equal_weights(run, expected, step=1):
         assert np.array_equal(actual, wanted)
 
 
-# ----------------------------------------------------------------------------------- from where
-
-
 def test_a_run_starts_with_the_best_weights_of_another(cli, data, source):
     result = start(cli, data, "--init-from", source)
     assert result.code == 0, result.err
@@ -84,9 +81,6 @@ def test_the_weights_of_a_named_step_are_in_place_before_the_first_step(
     assert read_json("new", "config.json")["init_from"] == "../source@2"
 
 
-# -------------------------------------------------------------------------------------- records
-
-
 def test_the_manifest_and_the_first_entry_name_the_parent(cli, data, source):
     assert start(cli, data, "--init-from", "source@4").code == 0
     expected = {
@@ -102,9 +96,6 @@ def test_the_manifest_and_the_first_entry_name_the_parent(cli, data, source):
     doctor = cli("doctor", "new")
     assert doctor.code == 0
     assert "The run began with the weights of source, step 4 (tensors " in doctor.out
-
-
-# ------------------------------------------------------------------------- killed, moved, deleted
 
 
 def test_a_run_killed_before_its_first_commit_begins_again_with_the_recorded_step(
@@ -159,9 +150,6 @@ def test_once_something_is_committed_the_weights_are_not_needed(cli, data, sourc
     assert result.err.count("\n") == 2
 
 
-# --------------------------------------------------------------------------------------- refusals
-
-
 @pytest.mark.parametrize(
     "argv, code, message",
     [
@@ -210,9 +198,6 @@ def test_the_start_of_a_run_does_not_change_after_its_first_commit(cli, data, so
     assert read_json("new", "config.json")["init_from"] == "../source@2"
 
 
-# --------------------------------------------------------------------------------- other classes
-
-
 TWO_LAYERS = """
     @hookimpl
     def build(self, run):
@@ -248,9 +233,6 @@ def test_other_classes_are_noted_and_start_afresh_in_the_last_layer_by_map(cli, 
     assert "1 of 3 variables start with the weights of old, step 1." in fresh
     assert "Initialised: linear/b, linear/w." in fresh
     assert "Not used of old, step 1: linear/b, linear/w." in fresh
-
-
-# ------------------------------------------------------------------------------------- exactness
 
 
 class Follower(Linear):

@@ -30,9 +30,6 @@ def bits(name):
         return fingerprint(name), file.read()
 
 
-# ---------------------------------------------------------------------------------------- options
-
-
 @pytest.mark.parametrize(
     "argv, message, end",
     [
@@ -102,9 +99,6 @@ def test_other_data_is_refused_allowed_by_name_and_needs_no_allowance_later(cli,
     assert names == [["bars.npz"], ["other.npz"], ["other.npz"]]
 
 
-# ------------------------------------------------------------------------------------------ model
-
-
 @pytest.mark.parametrize(
     "before, after, words, is_renamed",
     [
@@ -131,9 +125,6 @@ def test_another_model_is_refused_and_begins_with_the_weights_by_the_command_tha
     np.testing.assert_allclose(tensors("new")[name], old["linear/w"], rtol=1e-6)
 
 
-# ------------------------------------------------------------------------------------------ pause
-
-
 @pytest.fixture
 def straight(golden):
     """A run without a pause."""
@@ -156,9 +147,6 @@ def test_a_pause_at_the_last_step_has_no_effect(cli, straight):
     result = start_run(cli, "run", LINEAR, "--pause-at", 6)
     assert result.code == 0 and "reached step 6 " in result.out and "test " in result.out
     assert bits("run") == bits(straight)
-
-
-# ----------------------------------------------------------------------------------- continue
 
 
 def test_a_run_that_ended_before_its_first_step_continues(cli, straight):
@@ -195,9 +183,6 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run, more):
     assert result.code == 0 and "Nothing left to do" in result.err
     assert result.err.endswith("To train longer, set a larger --steps or --epochs.\n")
     assert sha256s(run) == before
-
-
-# ------------------------------------------------------------------------------ `toolkit.train`
 
 
 class Quiet:

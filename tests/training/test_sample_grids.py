@@ -93,9 +93,6 @@ def read_gif(path):
         return [(f.convert("RGB").copy(), f.info["duration"]) for f in ImageSequence.Iterator(gif)]
 
 
-# ------------------------------------------------------------------------------------------- grids
-
-
 def test_reals_and_grids_are_written_at_the_start_on_due_steps_and_on_the_last(tmp_path):
     training = Training(tmp_path)
     training.to(0)
@@ -140,9 +137,6 @@ def test_a_grid_runs_nothing_of_the_train_step(tmp_path):
     training.session.run(training.count_step)
     training.to(10)
     assert training.session.run(training.num_steps) == 1
-
-
-# -------------------------------------------------------------------------------------- animation
 
 
 @pytest.mark.parametrize(

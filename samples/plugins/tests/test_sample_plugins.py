@@ -45,9 +45,6 @@ def train(name, folder, extensions=(), run="run", **options):
     return testing.train(path_of(name), str(folder / run), list(extensions), **options)
 
 
-# -------------------------------------------------------------------------------------- all of them
-
-
 # Those that a mistake in a plugin breaks; one subject shares its runs among them.
 CONTRACTS = (
     "a-step-changes-what-is-trained",
@@ -84,9 +81,6 @@ def test_data_of_another_kind_are_refused(name, kind, message, tmp_path):
     data = write(str(tmp_path / {"table": "rows.csv", "digits": "digits.npz"}[kind]))
     with pytest.raises(DataError, match=message):
         train(name, tmp_path, data=data)
-
-
-# ------------------------------------------------------------------------------------- each of them
 
 
 @pytest.mark.parametrize(
@@ -149,9 +143,6 @@ def test_both_inputs_are_used(tmp_path):
     assert np.mean(complete == labels) > 0.95
     assert np.mean(without_weight == labels) < 0.7  # one input alone: 0.5
     assert np.mean(without_photo == labels) < 0.7
-
-
-# ---------------------------------------------------------------------------- a pipeline of tf.data
 
 
 def write_mnist(folder, is_packed):

@@ -76,9 +76,6 @@ def test_data_other_than_images_is_refused(tmp_path):
         testing.train("vae", str(tmp_path / "run"), data=data)
 
 
-# --------------------------------------------------------------------------------------- whole runs
-
-
 def train(folder, **options):
     """The summary of 12 steps on generated images, with the journal, in `folder`."""
     data = testing.write_digits(str(folder) + ".npz")
