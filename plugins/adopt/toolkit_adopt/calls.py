@@ -53,51 +53,31 @@ SUMMARIES = ("MergeSummary", "ScalarSummary", "HistogramSummary", "ImageSummary"
 
 
 class Kind(NamedTuple):
-    """All calls with the same targets, fetches and feeds.
+    """All calls with the same targets, fetches and feeds."""
 
-    Attributes:
-        text: the names of all, for the journal.
-        title: `Adam, loss <- x, y`, for messages.
-        feeds: the names of the fed tensors, in their order.
-        trains: whether it changes what is trained.
-        updates: the names of the ops that it runs and that change variables.
-        losses: scalars that the call computes anyway, to be fetched besides.
-        takes: the ops that take from queues which the call does not fill itself, each with its
-            queue.
-        sizes: the queues of which it tells the size; none if it trains, or takes from a queue.
-        resources: ops whose state no variable has, which a resume runs again: iterators, tables,
-            queues, the variables by which they are filled, and random ops that remember how much
-            they drew.
-        noise: the names of random ops that no resume can put at their position.
-        closed: what the call is fed for the gates behind updates that it does not make.
-    """
-
-    text: str
-    title: str
-    feeds: Tuple[str, ...]
-    trains: bool
-    updates: Tuple[str, ...]
-    losses: List[Any]
-    takes: List[Tuple[Any, Any]]
-    sizes: List[Any]
+    text: str  # the names of all, for the journal
+    title: str  # `Adam, loss <- x, y`, for messages
+    feeds: Tuple[str, ...]  # the names of the fed tensors, in their order
+    trains: bool  # whether it changes what is trained
+    updates: Tuple[str, ...]  # the names of the ops that it runs and that change variables
+    losses: List[Any]  # scalars that the call computes anyway, to be fetched besides
+    takes: List[Tuple[Any, Any]]  # (op, queue) of what it takes from queues that it does not fill
+    sizes: List[Any]  # the queues whose size it tells; none if it trains, or takes from a queue
+    # Ops whose state no variable has, which a resume runs again: iterators, tables, queues, the
+    # variables by which they are filled, and random ops that remember how much they drew.
     resources: List[Any]
-    noise: List[str]
-    closed: Dict[Any, Any]
+    noise: List[str]  # the names of random ops that no resume can put at their position
+    closed: Dict[Any, Any]  # what it is fed for the gates behind updates that it does not make
 
 
 class Calls:
-    """Finds the kind of each call, once for each.
-
-    Args:
-        script: the path of the script, whose lines messages name.
-        complete: orders what a graph got since the last call, and returns its gates: each a tensor,
-            bool [], behind an update of a variable, for which others wait, and that update.
-        folders: of the script's code.
-    """
+    """Finds the kind of each call, once for each; messages name lines of the script."""
 
     def __init__(
         self, script: str, complete: Callable[[Any], Sequence[Any]], folders: Sequence[str] = ()
     ):
+        # `complete` orders what a graph got since the last call, and returns its gates: each a
+        # tensor, bool [], behind an update of a variable, for which others wait, and that update.
         self._script, self._complete, self._folders = script, complete, folders
         self._kinds: Any = weakref.WeakKeyDictionary()  # graph -> names -> kind
         # graph -> the losses, each with the names of the ops that make its gradients
@@ -120,17 +100,9 @@ class Calls:
     def find(
         self, graph: Any, targets: List[Any], fetches: List[Any], feeds: Any, links: Any = ()
     ) -> Kind:
-        """The kind of a call.
+        """The kind of a call; `links` maps tensors to those whose values they are fed.
 
-        Args:
-            graph: of the session.
-            targets: ops that are run.
-            fetches: tensors whose values are returned.
-            feeds: the fed tensors.
-            links: tensors that are fed what others give -> these.
-
-        Raises:
-            ToolkitError: it cannot be made exactly; names the line of the script.
+        Raises ToolkitError, with the line of the script, if the call cannot be made exactly.
         """
         gates, links = self._complete(graph), dict(links)
         key = (
@@ -235,11 +207,9 @@ class Calls:
         return found
 
     def refusal(self, what: str, op: Any = None) -> ToolkitError:
-        """The error of a script that cannot be driven.
+        """The error of a script that cannot be driven, for what it does: a clause with no subject.
 
-        Args:
-            what: it does, as a clause without a subject.
-            op: the op that is at fault; None: the line that is executed now.
+        `op` is at fault; None: the line that is executed now.
         """
         folder = os.path.dirname(self._script)
         place = ""
@@ -255,10 +225,8 @@ class Calls:
 def reach(ops: Iterable[Any], fetches: Sequence[Any], fed: Sequence[str]) -> List[Any]:
     """The ops that a call runs, each after those that it needs where there is no loop.
 
-    Args:
-        ops: that are run, or whose outputs are fetched.
-        fetches: tensors; one that is fed needs nothing.
-        fed: the names of the fed tensors.
+    `ops` are run, or their outputs are fetched. A fetched tensor that is fed needs nothing; `fed`
+    has names of tensors.
     """
     is_fed = set(fed)
     fed_ops = {tensor.op.name for tensor in fetches if tensor.name in is_fed}

@@ -271,14 +271,9 @@ def _lift(settings: Dict[str, Any]) -> List[str]:
 def write_plugin(reference: str) -> str:
     """Write the plugin of a model function into the working directory, unless its file is there.
 
-    Args:
-        reference: MODULE:FUNCTION, a module of the working directory.
-
-    Returns:
-        What `--plugin` takes.
-
-    Raises:
-        UsageError: there is no such module, or its plugin is of another function.
+    The reference is MODULE:FUNCTION of a module of the working directory; returned is what
+    `--plugin` takes. Raises UsageError if there is no such module, or its plugin is of another
+    function.
     """
     module, _, function = reference.partition(":")
     module = module[: -len(".py")] if module.endswith(".py") else module

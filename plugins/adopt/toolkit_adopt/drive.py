@@ -37,18 +37,11 @@ HANDLE = "IteratorToStringHandle"  # the type of the op that tells how a feed na
 def train(
     run: DrivenRun, argv: List[str], allow: Sequence[str] = (), pause_at: Optional[int] = None
 ) -> Dict[str, Any]:
-    """Train a run to its end, or to a pause; return the summary.
+    """Train a run to its end, or until a train call has the number `pause_at`; return the summary.
 
-    Args:
-        run: from `begin` or `reopen`.
-        argv: the command.
-        allow: "script" allows other contents of its files.
-        pause_at: a train call after which it stops, to continue another time.
-
-    Raises:
-        InterruptedRun: after Ctrl-C or SIGTERM; the last train call is committed.
-        DivergedError: a loss is not finite.
-        ToolkitError: the script failed, or cannot be driven.
+    With "script" in `allow`, the contents of the script's files may differ. Raises InterruptedRun
+    after Ctrl-C or SIGTERM, when the last train call is committed, DivergedError if a loss is not
+    finite, and ToolkitError if the script failed or cannot be driven.
     """
     with run:
         _refuse_changes(run, allow)
@@ -85,23 +78,14 @@ class EndOfRun(SystemExit):
 
 
 class Drive(Observer):
-    """One session of a driven run.
-
-    Args:
-        run: opened; its session begins with `install`.
-        argv: the command.
-        pause_at: a train call after which the script ends, to continue another time.
-
-    Attributes:
-        step: the number of train calls so far.
-        signum: of the signal that asked for the end; 0 without one.
-    """
+    """One session of an opened run, which begins with `install`."""
 
     _waking = signal.SIGTERM  # for which scripts have no handler of their own
 
     def __init__(self, run: DrivenRun, argv: List[str], pause_at: Optional[int] = None):
         settings = run.settings
         super().__init__(settings)
+        # The number of train calls so far; the signal that asked for the end, 0 without one.
         self.step, self.signum, self._is_at_end = 0, 0, False
         self._run, self._argv = run, argv
         ends = [step for step in (settings["steps"], pause_at) if step]

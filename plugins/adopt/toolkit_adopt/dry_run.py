@@ -90,36 +90,24 @@ class _Enough(SystemExit):
 
 
 class Observation(Observer):
-    """What a dry run has seen of a script, from `settings` as of a run, within `observe`.
-
-    Attributes:
-        kinds: of all calls, with how often each was made.
-        trained: the kinds of the train calls in their order.
-        fed: for each train call, the digest of the value of each fed tensor by name.
-        feeds, other_feeds: what tensors were fed in train calls, and in others, by name; what a
-            train call takes from an iterator counts as fed.
-        graphs: the graphs of sessions; training_graphs: those of train calls.
-        initial: the values of the variables before the first train call, by name.
-        between: the names of ops that change variables in other calls after the first train call.
-        files: what it wrote in its working directory.
-        num_bytes: of what all calls returned, which the journal of a run would have.
-        refusal: why the script cannot be driven; None if it can.
-    """
+    """What a dry run has seen of a script, from `settings` as of a run, within `observe`."""
 
     def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
         super().__init__(settings, as_written)
-        self.kinds: Dict[str, List[Any]] = {}
-        self.trained: List[Kind] = []
-        self.fed: List[Dict[str, bytes]] = []
+        self.kinds: Dict[str, List[Any]] = {}  # of all calls, with how often each was made
+        self.trained: List[Kind] = []  # the kinds of the train calls in their order
+        self.fed: List[Dict[str, bytes]] = []  # of each train call: tensor -> digest of its value
+        # What tensors were fed in train calls, and in others, by name; what a train call takes from
+        # an iterator counts as fed.
         self.feeds: Dict[str, FeedValues] = {}
         self.other_feeds: Dict[str, FeedValues] = {}
-        self.graphs: List[Any] = []
-        self.training_graphs: List[Any] = []
-        self.initial: Dict[str, np.ndarray] = {}
-        self.between: List[str] = []
-        self.files: List[str] = []
-        self.refusal: Any = None
-        self.num_bytes = 0
+        self.graphs: List[Any] = []  # of sessions
+        self.training_graphs: List[Any] = []  # those of train calls
+        self.initial: Dict[str, np.ndarray] = {}  # the variables before the first train call
+        self.between: List[str] = []  # ops that change variables in other calls after it
+        self.files: List[str] = []  # what it wrote in its working directory
+        self.refusal: Any = None  # why the script cannot be driven
+        self.num_bytes = 0  # of what all calls returned, which the journal of a run would have
         self._returned: Set[bytes] = set()  # digests of what calls returned
 
     @property
@@ -179,8 +167,7 @@ class Observation(Observer):
 def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observation:
     """Run a script for two periods of its train calls; `as_written` is that of `Observer`.
 
-    Raises:
-        ToolkitError: the script failed before that.
+    Raises ToolkitError if the script failed before that.
     """
     folder, name = settings["directory"], os.path.basename(settings["script"])
     seen = Observation(settings, as_written)
@@ -214,13 +201,9 @@ def _list_files(folder: str) -> Set[str]:
 
 
 def list_words(seen: Any) -> List[str]:
-    """The train ops, losses and feeds of a script.
+    """The train ops, losses and feeds of an observed script.
 
-    Args:
-        seen: the `Observation` of it.
-
-    Raises:
-        UsageError: it cannot be lifted; the message says why.
+    Raises UsageError, which says why, if it cannot be lifted.
     """
     kinds = seen.trained[: seen.period]
     if not kinds:

@@ -24,20 +24,12 @@ GRAPH = "graph.pb"  # the file of the run
 
 
 def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> Tuple[Any, ...]:
-    """Cut a function out of the graph of an adopted run.
+    """Cut a function out of the graph of the adopted run in a folder: from one tensor to another.
 
-    Args:
-        path: of the run's folder.
-        source: the name of the tensor that is given, `x` or `x:0`.
-        output: the name of the tensor that is wanted.
-        feeds: NAME=NUMBER for each other placeholder that the output needs.
-
-    Returns:
-        A placeholder, the tensor that depends on it alone, in a graph without variables, and the
-        train call of the checkpoint.
-
-    Raises:
-        UsageError: the run has no graph yet, or the graph no such tensor or function.
+    The tensors are named `x` or `x:0`; `feeds` has NAME=NUMBER for each other placeholder that the
+    output needs. Returned are a placeholder, the tensor that depends on it alone, in a graph
+    without variables, and the train call of the checkpoint. Raises UsageError if the run has no
+    graph yet, or the graph no such tensor or function.
     """
     run = DrivenRun.reopen(path)
     restart, file = run.newest(), os.path.join(run.folder, GRAPH)

@@ -37,30 +37,19 @@ class Mismatch(ToolkitError):
 
 
 class Recorder:
-    """Turns calls into bytes, and bytes into what calls returned; one for a session.
-
-    Args:
-        append: called with the bytes of each new record.
-        limit: the largest size of the journal in bytes.
-        warn: called with a sentence when it has half of that.
-    """
+    """Turns calls into bytes, and bytes into what calls returned; one for a session."""
 
     def __init__(self, append: Any, limit: int, warn: Any = None):
+        # `append` gets the bytes of each new record, `warn` a sentence at half of the limit (bytes)
         self._append, self._limit, self._warn = append, limit, warn
         self._size = 0
         self._texts: List[str] = []  # of the kinds so far
 
     def write(self, number: int, kind: Kind, feeds: Sequence[Any], values: Any) -> None:
-        """Add a call.
+        """Add a call, with the fed arrays in the order of the kind, and with what it returned.
 
-        Args:
-            number: of the call.
-            kind: of the call.
-            feeds: the fed arrays, in the order of the kind.
-            values: what it returned, or the `tf.errors.OpError` that it raised.
-
-        Raises:
-            ToolkitError: the journal would have more bytes than its limit.
+        In place of that is the `tf.errors.OpError` that it raised. Raises ToolkitError if the
+        journal would have more bytes than its limit.
         """
         header: Dict[str, Any] = {}
         if kind.text not in self._texts:
@@ -107,14 +96,9 @@ class Recorder:
     # ----------------------------------------------------------------------------------- replaying
 
     def read(self, file: IO[bytes], number: int, kind: Kind, feeds: Sequence[Any]) -> Any:
-        """What a call returned, from the next record.
+        """What a call returned, from the next record, for the call that the script makes now.
 
-        Args:
-            file: the journal.
-            number, kind, feeds: of the call that the script makes now, as of `write`.
-
-        Raises:
-            Mismatch: the journal has another call, or other feeds.
+        Raises Mismatch if the journal has another call, or other feeds.
         """
         header, data = self._next(file)
         if "t" in header:

@@ -25,11 +25,7 @@ Names = Dict[str, Optional[str]]  # name -> its path in TensorFlow; None: someth
 
 
 def refuse_missing_names(path: str) -> None:
-    """Refuse a script that needs names which this TensorFlow lacks.
-
-    Raises:
-        UsageError: it does; the names are listed.
-    """
+    """Raise UsageError, with a list, if a script needs names that this TensorFlow lacks."""
     needed = missing_names(path)
     if needed:
         places = [f"{n} ({os.path.basename(file)}:{line})" for n, file, line in needed[:_SHOWN]]
@@ -42,20 +38,12 @@ def refuse_missing_names(path: str) -> None:
 
 
 def missing_names(path: str) -> List[Tuple[str, str, int]]:
-    """The names that a script and the modules of its folder use in vain, each once.
+    """The names that a script and the modules of its folder use in vain, such as "tf.contrib.crf".
 
-    A name is left out where the script may do without: within `try`, in a branch of an `if`, and
-    in a function or method that no file names.
-
-    Args:
-        path: of the script.
-
-    Returns:
-        Names such as "tf.contrib.crf", each with the file and the line, from 1 on, of its first
-        use; in the order of files and lines.
-
-    Raises:
-        UsageError: a file cannot be read, or is not in the syntax of this Python.
+    Each comes once, with the file and line of its first use, and in that order. Left out are names
+    without which the script may do: within `try`, in a branch of an `if`, and in a function or
+    method that no file names. Raises UsageError if a file cannot be read, or is not in the syntax
+    of this Python.
     """
     modules, trees = make_modules(), _read_files(os.path.abspath(path))
     code = [node for tree in trees.values() for node in ast.walk(tree)]
@@ -161,10 +149,8 @@ def _resolve(node: ast.AST, names: Names) -> Optional[str]:
 def _uses(node: Any, names: Names, named: Any) -> Iterator[Tuple[str, int]]:
     """The paths in TensorFlow that code cannot do without, each with its line.
 
-    Args:
-        node: of the code.
-        names: that the file binds.
-        named: all names and attributes of the files, without which no function is called.
+    `names` are bound by the file; `named` are all names and attributes of the files, without which
+    no function is called.
     """
     children: Any = ast.iter_child_nodes(node)
     path = _resolve(node, names)
@@ -191,11 +177,8 @@ def _uses(node: Any, names: Names, named: Any) -> Iterator[Tuple[str, int]]:
 
 
 def _first_missing(path: str, modules: Dict[str, types.ModuleType]) -> Optional[str]:
-    """The part of a path up to the first name that does not exist; None if all do.
-
-    Args:
-        path: from "tensorflow" on.
-        modules: those of `make_modules`, which come before the installed ones.
+    """The part of a path, from "tensorflow" on, up to the first name that does not exist; None if
+    all do. The modules are those of `make_modules`, which come before the installed ones.
     """
     first, *parts = path.split(".")
     owner: Any = modules.get(first) or importlib.import_module(first)

@@ -35,12 +35,7 @@ _FILES_AHEAD = 8  # names that a queue has for a reader, which may pass files wi
 
 
 class Queues:
-    """Fills the queues of a script's sessions.
-
-    Args:
-        calls: finds the kind of the call of an enqueue op.
-        run: runs a session, unobserved: session, targets, fetches, feeds -> values.
-    """
+    """Fills the queues of a script's sessions."""
 
     def __init__(self, calls: Calls, run: Callable[..., List[Any]]):
         self._calls, self._run = calls, run
@@ -76,9 +71,8 @@ class Queues:
     def fill(self, session: Any, kind: Kind, feeds: Dict[Any, Any]) -> None:
         """Let queues have what a call of a kind takes from them.
 
-        Raises:
-            tf.errors.OpError: an enqueue op failed, and not by the end of its data.
-            ToolkitError: nothing fills the queue, so that the call would wait for ever.
+        Raises the `tf.errors.OpError` of an enqueue op, unless it is by the end of its data, and
+        ToolkitError if nothing fills the queue, so that the call would wait for ever.
         """
         needs: Dict[Any, int] = {}
         for take, queue in kind.takes:

@@ -34,14 +34,9 @@ from .session import Sessions
 
 
 class Observer(Sessions):
-    """Observes a script; a subclass answers its calls.
+    """Observes a script by the "script", "seed" and "threads" of a run; a subclass answers calls.
 
-    Args:
-        settings: as of a run: "script", "seed" and "threads".
-        as_written: leave noise and order as the script has them, for a graph that is lifted.
-
-    Attributes:
-        number: of the last call.
+    `as_written` leaves noise and order as the script has them, for a graph that is lifted.
     """
 
     def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
@@ -49,7 +44,7 @@ class Observer(Sessions):
         self._folders = own_folders(settings)
         self.calls = Calls(settings["script"], complete, self._folders)
         super().__init__(settings["threads"], self.calls.refusal)
-        self.settings, self._as_written, self.number = settings, as_written, 0
+        self.settings, self._as_written, self.number = settings, as_written, 0  # of the last call
         self.queues = Queues(self.calls, self.run_session)
 
     def install(self, patches: Patches) -> None:
@@ -91,10 +86,8 @@ class Observer(Sessions):
 def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
     """Execute a script. Whatever it raises comes out of here.
 
-    Args:
-        settings: "script", its absolute path; "args", what follows it on the command line;
-            "directory", where it works.
-        refuse: the error of what cannot be driven, from a clause.
+    The settings are "script", its absolute path, "args", what follows it on the command line, and
+    "directory", where it works.
     """
 
     def ask(*args: Any) -> str:

@@ -45,29 +45,21 @@ _REFUSED = (
 
 
 class Sessions:
-    """The sessions of a script; a subclass answers its calls.
-
-    Args:
-        threads: of TensorFlow's pools; 0: one for each core.
-        refuse: the error of what cannot be driven, from a clause.
-
-    Attributes:
-        open: the open sessions by number, in the order in which they were made.
-        failure: what happened in another thread.
-        is_inside: whether it is the toolkit that makes the calls now.
-        links: the tensors that the call feeds to others, by these, as Keras does with a data set.
-    """
+    """The sessions of a script; a subclass answers its calls."""
 
     _waking = signal.SIGINT
 
     def __init__(self, threads: int, refuse: Callable[..., Exception]):
+        # Threads of TensorFlow's pools, 0: one for each core; the error of what cannot be driven,
+        # from a clause.
         self._threads, self._num_sessions, self.refuse = threads, 0, refuse
-        self.is_inside = False
-        self.open: Dict[int, Any] = {}
+        self.is_inside = False  # whether it is the toolkit that makes the calls now
+        self.open: Dict[int, Any] = {}  # sessions by number, in the order in which they were made
+        # The tensors that the call feeds to others, by these, as Keras does with a data set.
         self.links: Dict[Any, Any] = {}
         self.main_thread, self._process = threading.get_ident(), os.getpid()
         self._do_run = sessions.BaseSession._do_run
-        self.failure: Any = None
+        self.failure: Any = None  # what happened in another thread
 
     def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         """The values of the fetches of a call: tensors, with `feeds`: tensor -> array.

@@ -56,8 +56,7 @@ def read_values(run: Run, session: Any) -> Dict[str, np.ndarray]:
 def write_values(run: Run, session: Any, values: Dict[str, np.ndarray]) -> None:
     """Put values back, through the initializers of the variables.
 
-    Raises:
-        ToolkitError: the graph has no such variable, or no initializer for it.
+    Raises ToolkitError if the graph has no such variable, or no initializer for it.
     """
     places = find_places(session.graph)
     writes: Any = collections.defaultdict(list)  # by the tensor that is fed, which some may share

@@ -12,35 +12,20 @@ from .rules import RULES, Rule
 
 
 class Batch(NamedTuple):
-    """What feeds are made of.
+    """What feeds are made of."""
 
-    Attributes:
-        features, labels: of the hooks; None where there are none.
-        run: the `toolkit.Run`.
-        size: of the batch: an int, or an int32 scalar tensor.
-        call: the number of the call in its period, from 1.
-        sharing: for a tensor by name, the calls that divide the batch among them.
-    """
-
-    features: Any
+    features: Any  # of the hooks; None where there are none
     labels: Any
     run: Any
-    size: Any
-    call: int = 1
-    sharing: Mapping[str, Sequence[int]] = {}
+    size: Any  # of the batch: an int, or an int32 scalar tensor
+    call: int = 1  # the number of the call in its period
+    sharing: Mapping[str, Sequence[int]] = {}  # tensor -> the calls that divide the batch for it
 
 
 def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> Any:
-    """One tensor.
+    """The tensor that a rule gives for one of the graph; its dtype and shape are None for unknown.
 
-    Args:
-        name: of the tensor in the graph.
-        rule: for it.
-        dtype, shape: as the graph has them; None for unknown.
-        batch: of the step.
-
-    Raises:
-        UsageError: the rule does not fit the tensor or the data.
+    Raises UsageError if the rule does not fit the tensor or the data.
     """
     parts = batch.sharing.get(name, ()) if "part" in rule.words else ()
     if len(parts) > 1:
@@ -141,12 +126,7 @@ def _number(rule: Rule, run: Any) -> Any:
 
 
 def guess_rule(dtype: Any, shape: Any, data: Any) -> str:
-    """The rule that a placeholder's form suggests; "" for none.
-
-    Args:
-        dtype, shape: of the placeholder.
-        data: the `DataSpec` of the run.
-    """
+    """The rule that a placeholder's form suggests, for the run's `DataSpec`; "" for none."""
     if data is None or shape is None or not shape.ndims:
         return ""
     wanted, found = shape.as_list()[1:], []

@@ -22,11 +22,8 @@ COPY = "lifted.meta"  # in the folder of a run
 class LiftedModel:
     """What the hook `build` returns.
 
-    Args:
-        meta: the graph, which gives the variables their initial values before a run.
-        run: in which they are created.
-        parts: what a hook builds; "losses" is a `Period` in mode "train", else an `Inference`, as
-            "outputs" is; "metrics" are those of a model function. None for nothing.
+    Of the parts, None for nothing, "losses" is a `Period` in mode "train", else an `Inference`, as
+    "outputs" is; "metrics" are those of a model function.
     """
 
     def __init__(self, meta: MetaGraph, run: Any, **parts: Any):

@@ -42,23 +42,14 @@ _RESOURCE = tf.resource.as_datatype_enum
 
 
 class MetaGraph:
-    """A MetaGraphDef.
-
-    Args:
-        meta: the message.
-        checkpoint: the prefix of a checkpoint's files; "" for none.
-
-    Attributes:
-        graph_def: its graph, whose variables are resources.
-        trainable, local: of the variables that the graph calls trainable, and of its local ones,
-            such as those of metrics: their VariableDefs by name.
-    """
+    """A MetaGraphDef, with the prefix of a checkpoint's files, "" for none."""
 
     def __init__(self, meta: Any, checkpoint: str = ""):
         self._meta, self._checkpoint = meta, checkpoint
         self.graph_def = to_resources(meta.graph_def)
+        # VariableDefs by name
         self.trainable = self._collection("trainable_variables")
-        self.local = self._collection("local_variables")
+        self.local = self._collection("local_variables")  # such as those of metrics
 
     def _collection(self, key: str) -> Dict[str, Any]:
         found = self._meta.collection_def
@@ -67,14 +58,9 @@ class MetaGraph:
         return {variable.variable_name.partition(":")[0]: variable for variable in variables}
 
     def initial_values(self, names: Sequence[str], seed_of: Any) -> Dict[str, np.ndarray]:
-        """The value of each variable by name.
+        """The value of each variable by name; `seed_of` an initializer's name is in [0, 2**31).
 
-        Args:
-            names: of variables.
-            seed_of: from the name of an initializer to a seed in [0, 2**31).
-
-        Raises:
-            UsageError: neither the checkpoint nor the graph gives one.
+        Raises UsageError if neither the checkpoint nor the graph gives one.
         """
         values: Dict[str, np.ndarray] = {}
         if self._checkpoint:
@@ -110,9 +96,7 @@ class MetaGraph:
 def read_meta(path: str) -> MetaGraph:
     """Read a file .meta, and find the checkpoint beside it.
 
-    Raises:
-        UsageError: there is no such file.
-        DataError: it holds no graph.
+    Raises UsageError if there is no such file, and DataError if it holds no graph.
     """
     try:
         with open(path, "rb") as file:
@@ -140,8 +124,7 @@ class _Ref(NamedTuple):
 def to_resources(graph_def: Any) -> Any:
     """A graph definition whose variables are resources: a copy, unless all of them are.
 
-    Raises:
-        UsageError: an op changes a variable in a way that resources do not have.
+    Raises UsageError if an op changes a variable in a way that resources do not have.
     """
     refs = {
         f"{node.name}:0": _Ref(f"{node.name}:0", node.attr["dtype"].type, "")

@@ -147,18 +147,12 @@ def _name(value: Any, name: str) -> str:
 
 
 class Metrics:
-    """The metrics of a model function: values, and updates of local variables.
-
-    Args:
-        meta: the graph.
-        names: key -> the names of value and update.
-        feeds, data: as of `Part`.
-    """
+    """The metrics of a model function: values, and updates of local variables."""
 
     def __init__(
         self, meta: MetaGraph, names: Dict[str, Tuple[str, str]], feeds: Dict[str, str], data: Any
     ):
-        self._meta, self._keys = meta, list(names)
+        self._meta, self._keys = meta, list(names)  # key -> the names of value and update
         # Two parts: within one, a value would wait for the updates before it.
         self._parts = [Part(meta.graph_def, each, feeds, data) for each in zip(*names.values())]
         every = {name: x for part in self._parts for name, x in part.variables.items()}

@@ -44,12 +44,8 @@ def split_name(text: str) -> Tuple[str, int]:
 def names_of_needed(graph_def: Any, targets: Iterable[str], given: Iterable[str] = ()) -> Set[str]:
     """The names of the nodes that some ops or tensors need, without placeholders and what is given.
 
-    Args:
-        graph_def: a GraphDef.
-        targets, given: names of ops (`x`) or tensors (`x:0`).
-
-    Raises:
-        UsageError: there is no such op.
+    Targets and given are names of ops (`x`) or tensors (`x:0`). Raises UsageError if there is no
+    such op.
     """
     nodes = {node.name: node for node in graph_def.node}
     cuts = {split_name(name) for name in given}
@@ -90,19 +86,11 @@ def extract(graph_def: Any, targets: Iterable[str], given: Iterable[str] = ()) -
 def cut(
     graph_def: Any, targets: Sequence[str], feeds: Iterable[str]
 ) -> Tuple[List[Any], Fed, List[str]]:
-    """Cut out what some ops need.
+    """Cut what some ops or tensors need out of a graph whose variables are resources.
 
-    Args:
-        graph_def: whose variables are resources.
-        targets: names of ops or tensors.
-        feeds: names of tensors (`x:0`) that are given, besides the placeholders.
-
-    Returns:
-        The nodes in the order of their creation, what they are fed, and the names of the seeds of
-        the random ops without `SEED`.
-
-    Raises:
-        UsageError: there is no such op, or an op cannot be run here.
+    `feeds` names tensors (`x:0`) that are given, besides the placeholders. Returned are the nodes
+    in the order of their creation, what they are fed, and the names of the seeds of the random ops
+    without `SEED`. Raises UsageError if there is no such op, or an op cannot be run here.
     """
     given, nodes = set(feeds), {node.name: node for node in graph_def.node}
     result, fed, seeds = extract(graph_def, targets, given), {}, []

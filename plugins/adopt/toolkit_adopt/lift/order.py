@@ -119,17 +119,10 @@ class _Graph:
 
 
 def order_state(nodes: Sequence[Any], handles: Set[str]) -> List[Any]:
-    """Add control inputs to the nodes of a cut.
+    """Add control inputs to the nodes of a cut, which are in the order of their creation.
 
-    Args:
-        nodes: in the order of their creation.
-        handles: the names of the nodes that are handles of variables.
-
-    Returns:
-        The nodes in an order in which they may be run.
-
-    Raises:
-        UsageError: the graph orders two ops in the other way.
+    `handles` names the nodes that are handles of variables. Returned are the nodes in an order in
+    which they may be run. Raises UsageError if the graph orders two ops in the other way.
     """
     graph = _Graph(nodes)
     roots = _find_roots(graph, handles)

@@ -13,23 +13,12 @@ from .rules import RULES, Rule, parse_rule, tensor_name
 
 
 class Part:
-    """Ops and tensors of a graph.
+    """Ops and tensors of a graph whose variables are resources.
 
-    Args:
-        graph_def: whose variables are resources.
-        targets: names of ops, or of tensors with their number.
-        feeds: the name of a placeholder, or of another tensor at which the graph is cut, to the
-            text of its rule; a placeholder in the form of the data needs none.
-        data: the `DataSpec` of the run.
-        given: the name of a tensor that is fed by itself; "" for none.
-
-    Attributes:
-        variables: name of a variable that it uses -> list of sizes, and dtype.
-        fed: name of a tensor that it is fed -> dtype and shape; None for unknown.
-        rules: of these; that of the given one is of the kind "given".
-
-    Raises:
-        UsageError: it cannot be run here, or a tensor has no rule.
+    Targets are names of ops, or of tensors with their number. `feeds` maps the name of a
+    placeholder, or of another tensor at which the graph is cut, to the text of its rule; a
+    placeholder in the form of the data needs none. `given` names a tensor that is fed by itself.
+    Raises UsageError if an op cannot be run here, or a tensor has no rule.
     """
 
     def __init__(
@@ -41,8 +30,9 @@ class Part:
         given: str = "",
     ):
         cuts = [*map(tensor_name, feeds), *([given] if given else [])]
+        # fed: name of a tensor -> dtype and shape, None for unknown
         nodes, self.fed, self._seeds = cut(graph_def, targets, cuts)
-        self.variables: Dict[str, Any] = {}
+        self.variables: Dict[str, Any] = {}  # name -> list of sizes, and dtype
         for node in (node for node in nodes if node.op == "VarHandleOp"):
             shape = tf.TensorShape(node.attr["shape"].shape)
             if not shape.is_fully_defined():
@@ -79,17 +69,11 @@ class Part:
         label: str,
         after: Sequence[Any] = (),
     ) -> List[Any]:
-        """Add it to the default graph, also within a loop.
+        """Add it to the default graph, also within a loop; return the targets.
 
-        Args:
-            variables: the name in the graph -> variable.
-            feeds: the name of each tensor that it is fed -> tensor.
-            run: whose seed and step give the noise.
-            label: of the call, which begins the names of its ops.
-            after: ops that come before its reads and writes of variables.
-
-        Returns:
-            The targets.
+        Variables and fed tensors are given by their names in the graph. The run's seed and step
+        give the noise, the label begins the names of ops, and the ops `after` come before all reads
+        and writes of variables.
         """
         inputs = dict(feeds)
         with tf.control_dependencies(list(after)):
@@ -134,20 +118,12 @@ def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any, given: str = "") -
 class Period:
     """A step in mode "train": the calls of a period, one after the other.
 
-    Args:
-        graph_def: whose variables are resources.
-        train_ops: of each call, joined by "+".
-        losses: names of scalars, each of which the first call that makes it reports; none for those
-            whose gradients the train ops take.
-        feeds, data: as of `Part`.
-
-    Attributes:
-        losses: the names of the losses of all calls.
-        variables: of all calls.
-        train_op: of the step that `build` added last.
+    The train ops of a call are joined by "+". Each of the named losses, scalars, is reported by the
+    first call that makes it; without names, they are those whose gradients the train ops take. For
+    the others see `Part`.
     """
 
-    train_op: Any = None
+    train_op: Any = None  # of the step that `build` added last
 
     def __init__(
         self,
@@ -161,7 +137,7 @@ class Period:
             found = ", ".join(find_train_ops(graph_def))
             hint = f"The graph has {found}." if found else "The graph has no optimizer."
             raise UsageError("No train op is named.", hint=f"Set --train-op NAME,... {hint}")
-        self.losses: List[str] = []
+        self.losses: List[str] = []  # of all calls
         targets, cuts = [], list(map(tensor_name, feeds))
         for number, text in enumerate(train_ops, 1):
             ops, is_last = text.split("+"), number == len(train_ops)
@@ -207,14 +183,7 @@ class Period:
 
 class Inference(Part):
     """Tensors of a graph as functions of the examples of an evaluation or a prediction, or of
-    another tensor that is fed.
-
-    Args:
-        outputs: key -> name of a tensor.
-        graph_def, feeds, data, given: as of `Part`.
-
-    Attributes:
-        fixed_size: the batch size that the graph fixes; 0 for none.
+    another tensor that is fed; `outputs` has their names by keys.
     """
 
     def __init__(
@@ -226,7 +195,7 @@ class Inference(Part):
         given: str = "",
     ):
         super().__init__(graph_def, list(map(tensor_name, outputs.values())), feeds, data, given)
-        self._keys, self.fixed_size = list(outputs), 0
+        self._keys, self.fixed_size = list(outputs), 0  # the batch size that the graph fixes
         kinds = ("given", "features", "labels", "uniform", "normal")
         self._rows = [name for name, rule in self.rules.items() if rule.kind in kinds]
         for name in self._rows:

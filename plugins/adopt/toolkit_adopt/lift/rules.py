@@ -21,32 +21,22 @@ _COUNTS = {"uniform": 2, "normal": 2, "linear": 3, "constant": 1}  # of numbers
 
 
 class Rule(NamedTuple):
-    """How one tensor of the graph is fed.
+    """How one tensor of the graph is fed."""
 
-    Attributes:
-        kind: "features" or "labels", "uniform" or "normal", "constant", "table" or "linear"; also
-            "given", which no text is.
-        numbers: what the rows' 0 and 1 become (none: they stay); the range of noise, the constant,
-            those of "linear"; of a table, step and value in turn.
-        component: the name of a feature or label; "" for the only one.
-        words: of "flat", "one-hot", "part", "range" and "shared", those that the rule has.
-    """
-
+    # "features" or "labels", "uniform" or "normal", "constant", "table" or "linear"; also "given",
+    # which no text is.
     kind: str
+    # What the rows' 0 and 1 become (none: they stay); the range of noise, the constant, those of
+    # "linear"; of a table, step and value in turn.
     numbers: Tuple[float, ...] = ()
-    component: str = ""
-    words: Tuple[str, ...] = ()
+    component: str = ""  # the name of a feature or label; "" for the only one
+    words: Tuple[str, ...] = ()  # of "flat", "one-hot", "part", "range" and "shared"
 
 
 def parse_rule(name: str, text: str) -> Rule:
-    """The rule that a text describes.
+    """The rule for the tensor of a name that a text describes; see `RULES`.
 
-    Args:
-        name: of the tensor, for messages.
-        text: see `RULES`.
-
-    Raises:
-        UsageError: it describes none.
+    Raises UsageError if it describes none.
     """
     kind, *words = str(text).strip().split(":")
     role, dot, component = kind.partition(".")

@@ -65,13 +65,8 @@ FinalExporter = BestExporter = LatestExporter
 class RunConfig:
     """How an Estimator trains; no clock decides, so that what is in seconds and hours is ignored.
 
-    Args:
-        model_dir: the folder of its checkpoints.
-        fields: those below, by name; another one may be None.
-
-    Raises:
-        TypeError: another field.
-        ValueError: training by several processes or devices is asked for.
+    Raises TypeError for an unknown field that is not None, and ValueError if training by several
+    processes or devices is asked for.
     """
 
     tf_random_seed: Any = None  # of its graphs
@@ -312,8 +307,7 @@ class Estimator:
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
     """Train up to `max_steps`, and evaluate each checkpoint but the first.
 
-    Returns:
-        The last metrics, and None for exports.
+    Returns the last metrics, and None for exports.
     """
     results: List[Any] = [None]
 

@@ -48,12 +48,9 @@ class _Feed(tf.train.SessionRunHook):
 def numpy_input_fn(
     x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_capacity=1000, num_threads=1
 ) -> Callable[[], Any]:
-    """An input function that reads arrays.
+    """An input function that reads arrays: it returns features, or (features, labels), as tensors.
 
     Batches cross the ends of epochs; only the last one of all may be smaller.
-
-    Returns:
-        A function that returns features, or (features, labels): tensors as x and y are.
     """
 
     def input_fn():

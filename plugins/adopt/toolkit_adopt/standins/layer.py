@@ -91,17 +91,9 @@ class Layer:
 def open_layer(
     name: str, inputs: Any, options: Dict[str, Any], data_format: Any = None, known: Any = OPTIONS
 ) -> Iterator[Layer]:
-    """A layer in a variable scope.
+    """A layer in a variable scope, by default of this name; channels are last by default.
 
-    Args:
-        name: of the scope by default.
-        inputs: what becomes a tensor.
-        options: what differs from `known`.
-        data_format: such as "NCHW"; channels are last by default.
-        known: the options that the layer has, with their defaults.
-
-    Raises:
-        TypeError: an option is none of these.
+    Raises TypeError for an option that is not `known`, the layer's options with their defaults.
     """
     unknown = sorted(set(options) - set(known))
     if unknown:

@@ -9,10 +9,7 @@ from toolkit import tf
 
 def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None, scope=None):
     """Unroll a cell over a list of T inputs [N, D]; a loop function makes them from the second on,
-    of the output before and the time step.
-
-    Returns:
-        A list of T outputs [N, K], and the last state.
+    of the output before and the time step. Returns a list of T outputs [N, K], and the last state.
     """
     outputs: List[Any] = []
     state = initial_state

@@ -50,15 +50,10 @@ def _read(folder: str, name: str, rank: int) -> np.ndarray:
 
 
 class DataSet:
-    """Images and labels, given in batches.
+    """Images, uint8 [N, H, W, 1], and labels, [N] or [N, classes], given in batches.
 
-    Args:
-        images: uint8 [N, H, W, 1].
-        labels: [N] or [N, classes].
-        fake_data, one_hot: ignored.
-        dtype: tf.float32 for images in [0, 1], tf.uint8 for images as they are.
-        reshape: whether images are [N, H * W].
-        seed: of NumPy's generator; by default the seed of the graph, else entropy.
+    With tf.float32 images are in [0, 1], with tf.uint8 as they are; reshaped they are [N, H * W].
+    The seed, of NumPy's generator, is by default that of the graph, else entropy.
     """
 
     def __init__(
@@ -118,19 +113,10 @@ def read_data_sets(
     seed=None,
     source_url="",
 ) -> Datasets:
-    """MNIST of the IDX files in a folder.
+    """MNIST of the IDX files in a folder; labels are uint8 [N], or one-hot float64 [N, 10].
 
-    Args:
-        train_dir: the folder.
-        fake_data: must be false.
-        one_hot: whether labels are float64 [N, 10] instead of uint8 [N].
-        dtype, reshape, seed: as of DataSet.
-        validation_size: how many of the first training examples are for validation.
-        source_url: ignored.
-
-    Raises:
-        DataError: a file is not there or not readable.
-        ValueError: more examples for validation than there are, or fake data.
+    Raises DataError for a file that is not there or not readable, and ValueError for fake data or
+    more examples for validation than there are.
     """
     if fake_data:
         raise ValueError("The stand-in of input_data has no fake_data: leave it out.")

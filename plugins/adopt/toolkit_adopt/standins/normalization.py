@@ -38,22 +38,9 @@ def batch_norm(
 ):
     """Normalize each channel by the batch in training, else by moving averages.
 
-    Args:
-        inputs: of rank 2 or more.
-        decay: of the moving averages.
-        center, scale: whether there are the variables "beta" and "gamma".
-        epsilon: added to variances.
-        activation_fn: of the outputs.
-        param_initializers, param_regularizers: name of a variable -> its own.
-        updates_collections: where the updates of the averages go; None to make them at once.
-        is_training: a boolean or a scalar.
-        fused: False for a variance without Bessel's correction; by default rank 2 and 4 have it.
-        data_format: "NHWC" or "NCHW".
-        zero_debias_moving_mean: whether the average's start at zero is corrected.
-        options: reuse, variables_collections, outputs_collections, trainable and scope.
-
-    Raises:
-        ValueError: an argument that is not available.
+    `is_training` may be a tensor, bool []. Of inputs of rank 2 and 4 the average of the variance is
+    with Bessel's correction, unless `fused` is False. Raises ValueError for an argument that is not
+    available.
     """
     for name in ("renorm_clipping", "renorm_decay"):  # which have no effect without renorm
         options.pop(name, None)

@@ -32,17 +32,10 @@ def add_arg_scope(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def arg_scope(functions: Union[Scope, Iterable[Callable[..., Any]]], **kwargs: Any) -> Iterator:
-    """Give functions default arguments in the block.
+    """Give decorated functions default arguments in the block, or again those of an earlier scope.
 
-    Args:
-        functions: decorated ones; or a scope that an earlier block was given, to use it again.
-        kwargs: the arguments, which add to those of the blocks around; none with a scope.
-
-    Yields:
-        The scope.
-
-    Raises:
-        ValueError: a function is not decorated.
+    They add to those of the blocks around. Yields the scope. Raises ValueError if a function is not
+    decorated.
     """
     if isinstance(functions, dict):
         scope, functions = dict(functions), ()
@@ -159,11 +152,7 @@ def get_variables_by_name(given_name, scope=None) -> List[Any]:
 
 
 def get_unique_variable(var_op_name: str) -> Any:
-    """The one variable of a name, such as 'conv1/weights'.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The one variable of a name, such as 'conv1/weights'; raises ValueError if there is none."""
     for candidate in get_variables(var_op_name):
         if candidate.op.name == var_op_name:
             return candidate

@@ -19,9 +19,7 @@ def sequence_loss(
     """Of logits, float [N, T, K], and targets, int [N, T]; weights are float [N, T].
 
     Both averages: the sum over the sum of weights. One: that of its axis. None: values [N, T].
-
-    Raises:
-        ValueError: a sum is asked for.
+    Raises ValueError if a sum is asked for.
     """
     if sum_over_timesteps or sum_over_batch:
         raise ValueError("The stand-in of sequence_loss has averages, and no sum_over_ arguments.")

@@ -206,10 +206,8 @@ def _read_bool(text: str) -> bool:
 
 
 class HParams:
-    """Options by name; what else is set as an attribute is none.
-
-    Args:
-        values: a number, text, boolean or list each.
+    """Options by name, a number, text, boolean or list each; what else is set as an attribute is
+    none.
     """
 
     def __init__(self, **values: Any):
@@ -226,9 +224,8 @@ class HParams:
     def set_hparam(self, name: str, value: Any) -> None:
         """Change an option; an equal value of its type replaces the given one.
 
-        Raises:
-            KeyError: there is none of this name.
-            ValueError: the value cannot be of its type.
+        Raises KeyError if there is none of this name, and ValueError if the value is not of its
+        type.
         """
         if name not in self:
             raise KeyError(f"HParams has no {name!r}, but {', '.join(self._kinds)}.")
@@ -250,8 +247,7 @@ class HParams:
     def parse(self, values: str) -> HParams:
         """Change options by a text such as "rate=0.1,layers=[1,2],name=a", read by their types.
 
-        Raises:
-            ValueError: the text has another form, or a name twice or without an option.
+        Raises ValueError if the text has another form, or a name twice or without an option.
         """
         parsed: Dict[str, Any] = {}
         rest = values.strip()

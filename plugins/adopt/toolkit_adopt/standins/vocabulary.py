@@ -61,11 +61,7 @@ class CategoricalVocabulary:
 class VocabularyProcessor:
     """Makes rows of numbers, int64 [max_document_length], of texts: zeros follow a short one.
 
-    Args:
-        max_document_length: the words of a row; more are cut.
-        min_frequency: words counted no more often become unknown.
-        vocabulary: numbers to begin with.
-        tokenizer_fn: from texts to lists of words.
+    Words counted no more often than `min_frequency` become unknown.
     """
 
     def __init__(self, max_document_length, min_frequency=0, vocabulary=None, tokenizer_fn=None):
