@@ -53,10 +53,7 @@ def _number(name: str, text: str, default: Optional[int] = None, least: int = 1)
     help="Begin with these weights: RUN, RUN@STEP, a checkpoint or a SavedModel.",
 )
 @click.option(
-    "--map",
-    "renames",
-    metavar="OLD=NEW,...",
-    help="Rename OLD (or a scope/) of --init-from.",
+    "--map", "renames", metavar="OLD=NEW,...", help="Rename OLD (or a scope/) of --init-from."
 )
 @click.option(
     "--mode",

@@ -26,12 +26,7 @@ def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None, scope=N
 
 
 def sequence_loss_by_example(
-    logits,
-    targets,
-    weights,
-    average_across_timesteps=True,
-    softmax_loss_function=None,
-    name=None,
+    logits, targets, weights, average_across_timesteps=True, softmax_loss_function=None, name=None
 ):
     """The weighted cross entropy of each sequence, float [N], of lists of T logits [N, K], targets
     [N] and weights [N].
