@@ -160,8 +160,7 @@ def _convert(node: Any, refs: Dict[str, _Ref], out: Any) -> None:
             _set_attributes(read, dtype=ref.dtype)
     new = out.add()
     new.CopyFrom(node)
-    del new.input[:]
-    new.input.extend(data + list(dict.fromkeys(control)))
+    new.input[:] = [*data, *dict.fromkeys(control)]
     if node.op in _VARIABLES:
         new.op = "VarHandleOp"
         if not new.attr["shared_name"].s:

@@ -76,9 +76,7 @@ def extract(graph_def: Any, targets: Iterable[str], given: Iterable[str] = ()) -
             node = tf.NodeDef.FromString(node.SerializeToString())
             node.device = ""
             node.attr.pop("_class", None)
-            inputs = [text for text in node.input if text[0] != "^" or text[1:] in kept]
-            del node.input[:]
-            node.input.extend(inputs)
+            node.input[:] = [t for t in node.input if t[0] != "^" or t[1:] in kept]
             result.append(node)
     return result
 
@@ -130,10 +128,7 @@ def _make_stateless(node: Any) -> str:
     seed = "{}_{}".format(*pair) if any(pair) else str(node.name)
     for name in ("seed", "seed2"):
         node.attr.pop(name)
-    inputs = list(node.input)
-    inputs.insert(2 if node.op == "StatelessMultinomial" else 1, SEED + seed)
-    del node.input[:]
-    node.input.extend(inputs)
+    node.input.insert(2 if node.op == "StatelessMultinomial" else 1, SEED + seed)
     if node.op == "StatelessRandomUniformInt":
         node.attr["dtype"].type = node.attr.pop("Tout").type
     node.attr["Tseed"].type = tf.int64.as_datatype_enum

@@ -46,9 +46,7 @@ class Part:
         nodes = order_state(nodes, set(self.variables))
         nodes = [node for node in nodes if node.name not in self.variables]
         for node in nodes:
-            inputs = [text for text in node.input if text not in dropped]
-            del node.input[:]
-            node.input.extend(inputs)
+            node.input[:] = [text for text in node.input if text not in dropped]
         self.graph_def = tf.GraphDef(
             node=nodes, library=graph_def.library, versions=graph_def.versions
         )
