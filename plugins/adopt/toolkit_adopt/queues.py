@@ -80,12 +80,8 @@ class Queues:
         for queue in kind.sizes:
             if self._puts.get(session, {}).get(queue):
                 needs[queue] = self._capacity(session, queue)
-        is_filled = False
-        while not is_filled:  # what fills a queue may take from one that was filled before
-            is_filled = True
-            for queue, need in needs.items():
-                if self._fill(session, kind, queue, need):
-                    is_filled = False
+        while sum(self._fill(session, kind, queue, need) for queue, need in needs.items()):
+            pass  # what fills one queue may take from another that was filled before
 
     def _fill(self, session: Any, kind: Kind, queue: Any, need: int) -> bool:
         """Let a queue have what a call takes from it; return whether anything was put into it."""
@@ -143,14 +139,10 @@ class Queues:
         """How many elements a queue has, and whether it is closed."""
         states = self._states.setdefault(session.graph, {})
         if queue not in states:
+            looks = gen_data_flow_ops.queue_size_v2, gen_data_flow_ops.queue_is_closed_v2
+            handle = queue.outputs[0]
             with growing(session.graph):
-                states[queue] = [
-                    look(queue.outputs[0], name="toolkit_adopt_queue")
-                    for look in (
-                        gen_data_flow_ops.queue_size_v2,
-                        gen_data_flow_ops.queue_is_closed_v2,
-                    )
-                ]
+                states[queue] = [look(handle, name="toolkit_adopt_queue") for look in looks]
         return self._run(session, [], states[queue], {})
 
 
