@@ -72,9 +72,8 @@ def fix_op_seeds(patches: Patches, seed: int) -> None:
             graph = getattr(graph, "outer_graph", None)
         return first & 0x7FFFFFFF, place & 0x3FFFFFFF | 0x40000000  # above those of a script
 
-    for module in (random_seed, tf):
+    for module in (random_seed, tf, tf.random):
         patches.wrap(module, "get_seed", get_seed)
-    patches.wrap(tf.random, "get_seed", get_seed)
 
     def sample_box(original: Any, *args: Any, seed: Any = 0, seed2: Any = 0, **more: Any) -> Any:
         if not seed and not seed2:  # which its callers give it without a look at `get_seed`

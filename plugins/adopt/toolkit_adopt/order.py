@@ -150,9 +150,7 @@ def _find_own_reads(
     of clipped weights: they come after these updates, which would be lost. None where the script
     itself orders the updates.
     """
-    if newer.type not in ASSIGNS or not older:
-        return []
-    if any(behind.order(op, newer) for op in older):
+    if newer.type not in ASSIGNS or not older or any(behind.order(op, newer) for op in older):
         return []
     names = behind(newer).difference(*map(behind, older))
     return [read for read in reads if read.name in names]
