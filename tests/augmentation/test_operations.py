@@ -267,8 +267,8 @@ def test_a_batch_is_changed_alike_from_a_variable_and_from_a_stream():
 @pytest.mark.parametrize("options", [{"augment": "photos"}, EVERYTHING], ids=["photos", "all"])
 def test_compiled_by_xla_the_same_random_numbers_change_images_alike(options):
     run, batch = make_run(strategy=XLA, **options), tf.constant(BATCH)
-    compiled = compile_with_xla(lambda images: change_and_mix(images, run), [batch])
-    tensors = [change_and_mix(batch, run), compiled]
+    plain = change_and_mix(batch, run)  # first: the global step is of the graph, not of a function
+    tensors = [plain, compile_with_xla(lambda images: change_and_mix(images, run), [batch])]
     with session() as tf_session:
         (images, targets), (others, other_targets) = tf_session.run(tensors)
     # Rounding may move a pixel across a limit of solarize or posterize.
