@@ -94,6 +94,7 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
         ("learning-rate <= 1e-2", ["a"]),
         ("status=finished", ["a", "b"]),
         ("accuracy>=0.9", ["a"]),
+        ("top-3>0.9", ["a"]),
         ("with=ema", ["b"]),
         ("clip=none", ["a"]),
         ("flag=on", ["b"]),
@@ -104,7 +105,7 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
     ],
 )
 def test_conditions_compare_options_metrics_and_fields(here, cli, condition, matches):
-    write_run("a", metrics={"accuracy": 0.9}, clip=None, flag=False)
+    write_run("a", metrics={"accuracy": 0.9, "top-3": 0.95}, clip=None, flag=False)
     write_run("b", learning_rate=0.1, flag=True, clip=2, **{"with": ["ema", "swa"]})
     result = cli("runs", ".", "--where", condition, "--sort", "name")
     assert result.code == 0, result.err
@@ -112,10 +113,10 @@ def test_conditions_compare_options_metrics_and_fields(here, cli, condition, mat
 
 
 def test_a_column_of_runs_beyond_the_limit_is_known(here, cli):
-    write_run("tested", metrics={"accuracy": 0.9}, manifest={"created": "2025"})
+    write_run("tested", metrics={"top-3": 0.9}, manifest={"created": "2025"})
     write_run("training")
-    result = cli("runs", ".", "--limit", "1", "--columns", "name,accuracy")
-    assert result.code == 0, result.err
+    result = cli("runs", ".", "--limit", "1", "--columns", "name, top-3, learning-rate")
+    assert result.out.splitlines()[0].split() == ["name", "top-3", "learning_rate"], result.err
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,8 @@ def runs(
     if metric is not None and known and not any(row.metric for row in rows):
         raise UsageError(f"No run has the metric '{metric}'.", hint=suggest(metric, known))
     num_rows = len(rows)
-    names = [name.strip().replace("-", "_") for name in (columns or "").split(",")]
-    names = list(filter(None, names))
-    listing.check_columns(names, rows, (*COLUMNS, *MORE_COLUMNS))
+    names = list(filter(None, map(str.strip, (columns or "").split(","))))
+    names = listing.find_columns(names, rows, (*COLUMNS, *MORE_COLUMNS))
     rows = listing.filter_rows(rows, conditions)
     listing.add_special_options(rows)
     rows = listing.sort_rows(rows, sort, reverse)[:limit]

@@ -90,7 +90,7 @@ def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[R
     By a metric, the runs of one data set are together: those of another are not better or worse.
     Raises UsageError if no row has such an option or metric.
     """
-    _check_names([key], rows, "sort by", SORT_KEYS)
+    (key,) = _find_names([key], rows, "sort by", SORT_KEYS)
     rows = sorted(rows, key=lambda row: natural_key(row.values["name"]))
     if key == "name":
         return rows[::-1] if is_reverse else rows
@@ -182,7 +182,7 @@ class Condition(NamedTuple):
         name, sign, value = match.groups()
         if sign != "~" and value[:1] in ("=", "<", ">"):
             raise UsageError(f"--where '{text}' has no comparison '{sign}{value[:1]}'.", hint=hint)
-        return cls(name.replace("-", "_"), "=" if sign == "==" else sign, value)
+        return cls(name, "=" if sign == "==" else sign, value)
 
     def matches(self, row: Row) -> bool:
         """Whether a row has the name, and its value fulfils the condition."""
@@ -214,7 +214,8 @@ def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Ro
     """The rows that match all conditions. Raises UsageError if a name occurs in no row, or a limit
     of numbers is no number.
     """
-    _check_names([condition.name for condition in conditions], rows, "filter by", _FIELDS)
+    names = _find_names([each.name for each in conditions], rows, "filter by", _FIELDS)
+    conditions = [each._replace(name=name) for each, name in zip(conditions, names)]
     for name, sign, text in conditions:
         values = [row.values[name] for row in rows if row.values.get(name) is not None]
         numbers = [_as_number(value) for value in values]
@@ -226,21 +227,25 @@ def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Ro
     return [row for row in rows if all(each.matches(row) for each in conditions)]
 
 
-def check_columns(names: Sequence[str], rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Raise UsageError if a column is none of `columns`, and no option or metric of a row."""
-    _check_names(names, rows, "show", (*_FIELDS, *columns))
+def find_columns(names: Sequence[str], rows: Sequence[Row], columns: Sequence[str]) -> List[str]:
+    """The names of columns as the rows have them. Raises UsageError if one is none of `columns`,
+    and no option or metric of a row.
+    """
+    return _find_names(names, rows, "show", (*_FIELDS, *columns))
 
 
-def _check_names(
+def _find_names(
     names: Sequence[str], rows: Sequence[Row], action: str, fields: Sequence[str]
-) -> None:
-    """Raise UsageError for a name that no run has: with the most similar one, or a few of each
-    kind, as there are more than a hundred options.
+) -> List[str]:
+    """The names as the runs have them: as given, or that of a flag with underscores. Raises
+    UsageError for one that no run has: with the most similar one, or a few of each kind, as there
+    are more than a hundred options.
     """
     records = [row.record for row in rows if row.record]
     metrics = {name for record in records for name in record.metrics}
     known = {EXTENSIONS, *metrics, *(name for record in records for name in record.options)}
-    for name in names if records else ():  # else there is nothing to compare with
+    found = [name if name in known else name.replace("-", "_") for name in names]
+    for name in found if records else ():  # else there is nothing to compare with
         if name in known or name in fields:
             continue
         hint = suggest(name, {*known, *fields})
@@ -257,6 +262,7 @@ def _check_names(
             f"There is no '{name}' to {action}: it is no option and no metric of these runs.",
             hint=hint,
         )
+    return found
 
 
 def _as_number(value: Any) -> Optional[float]:
