@@ -12,7 +12,7 @@ from ..errors import CheckFailed, InterruptedRun
 from ..options import ENVIRONMENT_PREFIX
 from ..plugins import is_everything_trusted
 
-VARIABLES = ("TOOLKIT_CACHE",)  # those of the toolkit that set no option
+VARIABLES = ("TOOLKIT_CACHE", "TOOLKIT_IS_COPY")  # those of the toolkit that set no option
 END_SECS = 60.0  # for the rest of the processes, after the first has ended
 MAX_WORDS = 60
 

@@ -111,8 +111,12 @@ def _temporary_folder() -> Iterator[str]:
     parent = os.environ.get("TMPDIR") or None
     with writing_output(f"TMPDIR={parent}" if parent else "The temporary folder (TMPDIR)"):
         folder = tempfile.TemporaryDirectory(prefix="toolkit-verify-", dir=parent)
-    with folder as path:
-        yield path
+    os.environ["TOOLKIT_IS_COPY"] = "1"  # for `Run.is_copy`, in further processes, too
+    try:
+        with folder as path:
+            yield path
+    finally:
+        del os.environ["TOOLKIT_IS_COPY"]
 
 
 def _replay(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence
 
@@ -134,6 +135,11 @@ class Run:
     def is_chief(self) -> bool:
         """Whether this process writes the run's folder; one of several processes does."""
         return self.replica.rank == 0
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether `toolkit verify` trains a copy of a run, to compare and then delete it."""
+        return bool(os.environ.get("TOOLKIT_IS_COPY"))
 
     # --------------------------------------------------------------------------------- randomness
 

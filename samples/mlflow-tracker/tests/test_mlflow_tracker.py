@@ -19,6 +19,7 @@ from toolkit_mlflow_tracker.worker import Worker
 
 import toolkit
 from toolkit import DivergedError, Options, hookimpl, option, testing, tf
+from toolkit.cli import run_command
 
 pytest_plugins = ["toolkit.testing.fixtures"]
 
@@ -134,6 +135,11 @@ def test_the_default_place_is_a_folder_beside_the_user(folder):
 def test_the_run_has_the_bits_of_one_without_the_extension(folder, tmp_path):
     train(tmp_path / "plain", "classifier", [], network="mlp", hidden="8")
     assert testing.fingerprint(str(tmp_path / "plain")) == testing.fingerprint(str(folder))
+
+
+def test_what_verify_trains_again_is_not_logged(folder, tmp_path):
+    assert run_command(["verify", str(folder), "--replay", ":"]) == 0
+    assert not (tmp_path / "mlruns").exists()
 
 
 # ---------------------------------------------------------------------------- other starts and ends

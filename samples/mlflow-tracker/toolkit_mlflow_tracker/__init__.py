@@ -45,7 +45,8 @@ def options():
 
 @hookimpl
 def session_hooks(run):
-    if not run.is_chief:  # of several processes, one has the folder of the run
+    # Of several processes, one has the folder of the run; what `toolkit verify` trains is no news.
+    if not run.is_chief or run.is_copy:
         return []
     _TRACKERS[run.folder] = modules.session_hook.Tracker(run)
     return [_TRACKERS[run.folder]]
