@@ -50,10 +50,15 @@ def find_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
     ]
 
 
-def find_option_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
-    """Return the options that affect the state of a run and have another value than in the run."""
+def find_option_changes(
+    folder: RunFolder, options: CoreOptions, session: Optional[Dict[str, Any]] = None
+) -> List[OptionChange]:
+    """Return the options that affect the state of a run and have another value than in a session of
+    it, by default the last one.
+    """
     changeable = changeable_options(type(options)) | {"data"}
-    return [change for change in _compare(folder, options) if change.name not in changeable]
+    changes = _compare(folder, options, session)
+    return [change for change in changes if change.name not in changeable]
 
 
 def has_other_length(folder: RunFolder, options: CoreOptions) -> bool:
@@ -74,9 +79,11 @@ def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
     return "; ".join([f"a branch of {parent['name']} from step {parent['step']}", *texts])
 
 
-def _compare(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
-    """Return the options that have another value than in the last session of a run."""
-    session = _last_session(folder)
+def _compare(
+    folder: RunFolder, options: CoreOptions, values: Optional[Dict[str, Any]] = None
+) -> List[OptionChange]:
+    """Return the options that have another value than in a session of a run; None: the last."""
+    session = _last_session(folder, values)
     if session is None:
         return []
     values = options.model_dump(mode="json")
@@ -148,10 +155,14 @@ def allow_flags(changes: Sequence[OptionChange]) -> str:
     return " ".join(f"--allow {change.name}" for change in changes)
 
 
-def _last_session(folder: RunFolder) -> Optional[Config]:
-    """Return the plugins and options of the last session; None before the first commit."""
-    sessions = folder.commits.sessions()
-    saved = sessions[-1].get("options") if sessions else None
+def _last_session(
+    folder: RunFolder, values: Optional[Dict[str, Any]] = None
+) -> Optional[Config]:
+    """Return the plugins and options of the last session, or of one with these values; None before
+    the first commit.
+    """
+    values = (folder.commits.sessions() or [{}])[-1] if values is None else values
+    saved = values.get("options")
     if not isinstance(saved, dict):
         return None
     return configuration.parse_values(folder.path, saved, folder.file("commits.jsonl"))

@@ -97,8 +97,9 @@ def test_a_branch_of_a_run_with_other_weights_keeps_both_parents(cli, run):
 
 def test_a_branch_says_where_it_begins_and_which_options_differ(cli, run):
     argv = ["resume", run, "--from", 4, "--learning-rate", "0.5", "--steps", 8]
-    refused = cli(*argv)
-    assert refused.code == 2 and "learning_rate was 0.02, now 0.5." in refused.err
+    for flags in ([], ["--print-config"]):
+        refused = cli(*argv, *flags)
+        assert refused.code == 2 and "learning_rate was 0.02, now 0.5." in refused.err
     assert not os.path.exists("run-from-4")  # nothing is left of it
     result = cli(*argv, "--allow", "learning_rate")
     assert cli("verify", "run-from-4").code == 0
@@ -114,6 +115,7 @@ def test_a_branch_says_where_it_begins_and_which_options_differ(cli, run):
 def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
     argv = ["--steps", 8, "--learning-rate", "0.5", "--allow", "learning_rate"]
     assert cli("resume", run, *argv).code == 0
+    assert cli("resume", run, "--from", "+4", "--print-config").code == 0
     assert cli("resume", run, "--from", "+4").code == 0
     config = read_json("run-from-4", "config.json")
     assert (config["learning_rate"], config["steps"]) == (0.02, 6)
@@ -129,6 +131,7 @@ def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
         (["--from", -1], 2, "-1 is not in the range"),
         (["--run-dir", "new"], 2, "--run-dir names the folder of a branch, but --from is missing."),
         (["--from", 4, "--run-dir", "run"], 2, "run is not empty."),
+        (["--from", 4, "--run-dir", "run", "--print-config"], 2, "run is not empty."),
         (["--from", 4, "--run-dir", "bars.npz"], 2, "bars.npz is a file"),
         (["--from", 4, "--run-dir", "bars.npz/x"], 2, "bars.npz/x cannot be created"),
         (["--from", 4, "--plugin", "gan"], 2, "A run keeps its plugins"),

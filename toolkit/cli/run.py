@@ -220,9 +220,11 @@ def resume(
             "--from creates a new run, which one process alone has to do.",
             hint="Branch off in one process with --pause-at, then resume the branch here.",
         )
+    path = _reserve_branch(folder, from_step, run_dir)
+    _refuse_changes(folder, order, allow, from_step)
     if order.print_config:
         return _print_config(order)
-    with _open_branch(order, folder, from_step, run_dir) as branch:
+    with _open_branch(order, folder, from_step, path) as branch:
         return _resume(order, branch, allow, is_branch=True)
 
 
@@ -292,21 +294,22 @@ def report_interrupt_of(folder: RunFolder, cluster: Optional[Cluster]) -> Iterat
         ) from None
 
 
-@contextlib.contextmanager
-def _open_branch(
-    order: Order, folder: RunFolder, step: int, run_dir: Optional[str]
-) -> Iterator[RunFolder]:
-    """Create the folder of a branch, by default RUN-from-STEP beside that of the run; remove it if
-    an error ends the block before the first session of the branch has begun.
-    """
-    from ..storage.branch import create_branch, find_branch_point
-
-    path = os.path.abspath(run_dir or f"{folder.path}-from-{step}")
+def _reserve_branch(folder: RunFolder, step: int, run_dir: Optional[str]) -> str:
+    """The path of the folder of a branch, by default RUN-from-STEP beside that of the run."""
     try:
-        reserve(path)
+        return reserve(run_dir or f"{folder.path}-from-{step}").path
     except UsageError as error:
         error.hint = "Name another folder for the branch with --run-dir."
         raise
+
+
+@contextlib.contextmanager
+def _open_branch(order: Order, folder: RunFolder, step: int, path: str) -> Iterator[RunFolder]:
+    """Create the folder of a branch; remove it if an error ends the block before the first session
+    of the branch has begun.
+    """
+    from ..storage.branch import create_branch, find_branch_point
+
     branch = create_branch(folder, find_branch_point(folder, step), path, order.config(path))
     count = len(branch.commits.entries())
     try:
@@ -349,15 +352,25 @@ def _has_status(folder: RunFolder, status: str) -> bool:
 # ------------------------------------------------------------------------------------ run --resume
 
 
-def _refuse_changes(folder: RunFolder, order: Order, allow: Sequence[str] = ()) -> None:
-    """Refuse other values of options that the result depends on, unless --allow names them."""
+def _refuse_changes(
+    folder: RunFolder, order: Order, allow: Sequence[str] = (), step: Optional[int] = None
+) -> None:
+    """Refuse other values of options that the result depends on than in the last session, or in
+    that of the step at which a branch is to begin, unless --allow names them.
+    """
+    from ..storage.branch import find_branch_point
+
     options = order.resolved.options
     known = [*type(options).model_fields, "plugin", "with"]
     names = [text.replace("-", "_") for text in allow]
     for name in names:
         if name not in known:
             raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, known))
-    changes = option_changes.find_changes(folder, options)
+    if step is None:
+        changes = option_changes.find_changes(folder, options)
+    else:  # its plugins are those of that session
+        session = find_branch_point(folder, step).session
+        changes = option_changes.find_option_changes(folder, options, session)
     option_changes.refuse_changes(folder, changes, names, option_changes.allow_flags)
 
 
