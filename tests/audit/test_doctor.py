@@ -126,6 +126,21 @@ def test_how_it_ended(doctor, run, status, reason, state):
     assert (report["state"], report["do"]) == (["The run " + state], [CONTINUE])
 
 
+@pytest.mark.parametrize(
+    "cluster, resume",
+    [
+        ({"mode": "replicated", "replicas": 2, "devices": 2}, "toolkit resume trained/run"),
+        (
+            {"mode": "ps", "workers": 1, "ps": 1},
+            "the same command in each process ('run' with --resume --run-dir trained/run)",
+        ),
+    ],
+)
+def test_a_run_continues_with_the_processes_of_its_last_session(doctor, run, cluster, resume):
+    RunFolder(str(run)).record("session", **{"from": 6, "kept": [2, 4, 6]}, cluster=cluster)
+    assert doctor(0, run)["do"] == ["Continue with: " + resume]
+
+
 def test_a_run_that_paused(doctor, golden):
     report = doctor(0, golden("--steps", 6, "--pause-at", 2) / "run")
     assert report["state"] == ["The run stopped at step 2: paused at step 2."]

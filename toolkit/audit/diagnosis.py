@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
+from ..cluster.tasks import describe_resume
 from ..compat import tf
 from ..data.same_data import LIST_FILE, check_same_classes, check_same_data
 from ..errors import CheckpointError, DataError, ToolkitError
@@ -43,10 +44,9 @@ class Diagnosis(NamedTuple):
 
 def diagnose_folder(folder: RunFolder) -> Diagnosis:
     """Diagnose what the folder alone shows: how the run ended, what is committed or damaged."""
-    resume = f"toolkit resume {folder.argument}"
     if folder.is_new:
-        state = "The run ended before its first step."
-        return Diagnosis(state, [], [], ["Continue with: " + resume])
+        advice = "Continue with: " + describe_resume(None, folder.argument)
+        return Diagnosis("The run ended before its first step.", [], [], [advice])
     if folder.is_locked():
         return Diagnosis("A process is training it now.", _describe_progress(folder), [], [])
     try:
@@ -62,7 +62,7 @@ def diagnose_folder(folder: RunFolder) -> Diagnosis:
     notes = [parent.sentence() for parent in parents]
     notes += _describe_progress(folder)
     diagnosis = Diagnosis(_describe_state(folder), notes, faults, [])
-    _add_advice(diagnosis, folder, [check.name for check in checks if check.faults], resume)
+    _add_advice(diagnosis, folder, [check.name for check in checks if check.faults])
     return diagnosis
 
 
@@ -120,7 +120,7 @@ REPAIRS = {
 }
 
 
-def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resume: str) -> None:
+def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str]) -> None:
     """Add what can be done about the state of a run and the faults that checks found."""
     advice, state = diagnosis.advice, _try(folder.state)
     if state is None:
@@ -138,7 +138,7 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resu
     if newest is not None and newest.path in [fault.subject for fault in diagnosis.faults]:
         advice.append(
             f"Copy intact files of step {newest.step} and commits.jsonl back, or begin a new run "
-            f"at an earlier step: {resume} --from STEP"
+            f"at an earlier step: toolkit resume {folder.argument} --from STEP"
         )
         return
     if newest is not None and newest.step != folder.checkpoints.list()[-1].step:
@@ -168,13 +168,21 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resu
         advice.append(
             "The same step would diverge again. "
             + (f"{report} shows where it starts. " if exists else "")
-            + f"Change its cause, for example: toolkit resume {folder.argument} {change}"
+            + f"Change its cause, for example: {_describe_resume(folder, change)}"
         )
     elif state["status"] != FINISHED or not folder.checkpoints.is_intact():
-        advice.append("Continue with: " + resume)
+        advice.append("Continue with: " + _describe_resume(folder))
     elif not faulty:
         flags = "--early-stopping 0" if folder.stopped_early() else "--steps N"
-        advice.append(f"Nothing is left to do; to train longer: {resume} {flags}")
+        resume = _describe_resume(folder, flags)
+        advice.append(f"Nothing is left to do; to train longer: {resume}")
+
+
+def _describe_resume(folder: RunFolder, *flags: str) -> str:
+    """How a run continues, with flags, by as many processes as trained its last session."""
+    cluster = (folder.commits.sessions() or [{}])[-1].get("cluster")
+    is_alone = not isinstance(cluster, dict) or bool(cluster.get("devices"))
+    return describe_resume(None if is_alone else cluster, " ".join([folder.argument, *flags]))
 
 
 # ------------------------------------------------------------------------------- data and model

@@ -114,9 +114,9 @@ class Cluster(NamedTuple):
         return " of ".join([self.task.name, *([" + ".join(parts)] if parts else [])])
 
 
-def describe_resume(cluster: Optional[Cluster], folder: str) -> str:
-    """With what to continue the run in a folder, an argument of a command, that the tasks of a
-    cluster train, or one process alone.
+def describe_resume(cluster: Any, folder: str) -> str:
+    """With what to continue the run in a folder, an argument of a command with flags, if any, that
+    the tasks of a cluster train, or one process alone: None.
     """
     if cluster is None:
         return f"toolkit resume {folder}"
