@@ -71,7 +71,8 @@ def test_an_option_is_what_the_last_session_trained_with(here):
 
 def test_runs_that_differ_in_the_seed_alone_are_one_group(here):
     for seed in (1, 2, 3):
-        write_run(f"s{seed}", metrics={"accuracy": 0.9}, seed=seed, log_steps=seed)
+        own = Session(0, {100: "x"}, {"draw_steps": seed}, {"without_effect": ["draw_steps"]})
+        write_run(f"s{seed}", [own], metrics={"accuracy": 0.9}, seed=seed, log_steps=seed)
     write_run("other", metrics={"accuracy": 0.9}, learning_rate=0.1)
     write_run("untested", seed=9)
     all_records = records("s1", "other", "s2", "untested", "s3")

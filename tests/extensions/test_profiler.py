@@ -59,6 +59,7 @@ def train(folder, data, **options):
 
 def test_a_run_writes_a_table_and_a_trace_of_each_step(data, tmp_path):
     log = train(tmp_path, data, profile_steps="2,5", profiler_rows=1000)
+    assert sessions(tmp_path / "run")[0]["without_effect"] == ["profiler_rows"]
     folder = tmp_path / "run" / "profile"
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["step-2.csv", "step-2.json", "step-5.csv", "step-5.json"]

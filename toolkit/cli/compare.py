@@ -105,7 +105,7 @@ def _describe(
             + (f"  these runs also differ in: {'; '.join(mixture)}" if mixture else "")
             for label, group, mixture in zip(labels, groups, comparison["mixtures"])
         ],
-        "options": _option_lines(comparison, labels),
+        "options": _option_lines(records, comparison, labels),
         **{title: comparison[title] for title in ("code", "data", "software")},
         "metrics": format_table(["", *labels, ""], rows) if rows else [NO_RESULT],
         "verdict": verdicts,
@@ -139,10 +139,13 @@ def _describe_group(records: Sequence[RunRecord]) -> str:
     return f"{', '.join(record.name for record in records)}  ({'; '.join(facts)})"
 
 
-def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str]:
+def _option_lines(
+    records: Sequence[RunRecord], comparison: Dict[str, Any], labels: Sequence[str]
+) -> List[str]:
     """A table of the options that differ between groups."""
-    from ..comparison.differences import options_without_effect, show_value
+    from ..comparison.differences import last_session, options_without_effect, show_value
 
+    without_effect = options_without_effect(*map(last_session, records))
     firsts, rows = [places[0] for places in comparison["groups"]], []
     for option in comparison["options"]:
         pairs = [(option["values"][place], option["origins"][place]) for place in firsts]
@@ -153,8 +156,8 @@ def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str
             "-" if origin is None else show_value(value) + (f" ({origin})" if origin else "")
             for value, origin in pairs
         ]
-        has_effect = option["name"] not in options_without_effect()
-        rows.append([option["name"], *cells, "" if has_effect else "no effect on the result"])
+        note = "no effect on the result" if option["name"] in without_effect else ""
+        rows.append([option["name"], *cells, note])
     if rows:
         return format_table(["", *labels, ""], rows)
     names = [option["name"] for option in comparison["options"]]

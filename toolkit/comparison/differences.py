@@ -25,9 +25,12 @@ def show_value(value: Any) -> str:
     return format_value(value) or "none"
 
 
-def options_without_effect() -> Set[str]:
-    """The options of the core on which no result depends, such as where a run logs."""
-    return set(CoreOptions.model_fields) - result_options(CoreOptions)
+def options_without_effect(*sessions: Mapping[str, Any]) -> Set[str]:
+    """The options on which no result depends, such as where a run logs: those of the core, and of
+    plugins those that the entries of sessions name.
+    """
+    own = (session.get("without_effect", ()) for session in sessions)
+    return (set(CoreOptions.model_fields) - result_options(CoreOptions)).union(*own)
 
 
 def is_default(record: RunRecord, name: str) -> bool:
@@ -106,7 +109,7 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]
                 origin = str(record.origins.get(name, "")) if is_saved else ""
                 origins.append(origin if name in known else None)
             differences.append({"name": name, "values": values, "origins": origins})
-    without_effect = options_without_effect()
+    without_effect = options_without_effect(*map(last_session, records))
     return sorted(differences, key=lambda each: each["name"] in without_effect)
 
 
@@ -117,7 +120,7 @@ def find_changed_options(
     name, values; without some names, and the data, of which hashes decide.
     """
     former, options = before.get("options") or {}, now.get("options") or {}
-    others = options_without_effect().union(["plugin", DATA, "folder", ORIGINS], left_out)
+    others = options_without_effect(now).union(["plugin", DATA, "folder", ORIGINS], left_out)
     return [
         (name, former[name], value)
         for name, value in options.items()
@@ -143,8 +146,8 @@ def group_by_seed(records: Sequence[RunRecord]) -> List[List[int]]:
     version of TensorFlow. A run that did not reach its end is in a list of its own.
     """
     groups: Dict[Any, List[int]] = {}
-    left_out = options_without_effect().union([SEED, DATA])
     for place, record in enumerate(records):
+        left_out = options_without_effect(last_session(record)).union([SEED, DATA])
         values = sorted(each for each in trained_options(record).items() if each[0] not in left_out)
         data, framework = (record.data_sha256, record.partition), record.versions.get(_FRAMEWORK)
         code = last_session(record).get("plugins", {})  # -> file -> hash

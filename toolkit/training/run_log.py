@@ -17,7 +17,7 @@ from ..errors import DivergedError, ToolkitError, join_names
 from ..graph.model_size import count_parameters, list_model_variables
 from ..graph.run import Run, step_builder_of
 from ..graph.session_config import effective_threads
-from ..options import DATA, NOT_SET, Origin
+from ..options import DATA, NOT_SET, CoreOptions, Origin, result_options
 from ..run_data import RunData
 from ..storage.session_changes import THREADS
 from ..storage.source_copies import write_copies
@@ -75,8 +75,11 @@ class RunLog(SessionRecord):
         # The session, whose entry is written with its first step.
         names = [hook.name for hook in hooks]
         variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
+        options = type(job.options)
+        own_options = options.model_fields.keys() - CoreOptions.model_fields.keys()
         facts.update(
             hooks=names,
+            without_effect=sorted(own_options - result_options(options)),  # of those of plugins
             total_steps=self._plan.total_steps,
             model=count_parameters(variables),
             git=provenance.read_git_commits(job.plugins.all),
