@@ -32,10 +32,10 @@ def stated(**values):
     return small_definition(**dict(left_open, **values))
 
 
-def plan(epochs=10, best_metric=None, steps=None, **values):
-    study = stated(**values)
+def plan(epochs=10.0, best_metric=None, steps=None, **values):
+    study = stated(epochs=epochs, **values)
     options = CoreOptions(batch_size=10, best_metric=best_metric, steps=steps)
-    return fill_in(complete(study, study), epochs, options, METRICS, 1000)
+    return fill_in(complete(study, study), options, METRICS, 1000)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,9 @@ def test_a_command_that_repeats_a_study_defines_the_same_one():
     values = {"trials": 7, "seeds": (1, 2), "reduction": 2}
     study = plan(**values)
     assert complete(stated(**values), study) == study
+    study.refuse_difference(complete(stated(**values, epochs=10.0), study), "s")
+    with pytest.raises(UsageError, match="epochs was 10.0, now 20.0"):
+        study.refuse_difference(complete(stated(**values, epochs=20.0), study), "s")
     other = complete(stated(**values, metric="loss", direction="min"), study)
     assert (other.metric, other.direction) == ("loss", "min")
 

@@ -129,7 +129,7 @@ def search(
     if files - {LOCK} and STUDY_FILE not in files:
         kind = "a run, not a search" if is_run(folder) else "not empty, and no search"
         raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
-    stored, epochs = read_study(folder), 0.0
+    stored = read_study(folder)
     names = [name for name, value in own.items() if value not in (None, ())] + list(values)
     names += ["with"] * bool(selection.extensions) + ["config"] * bool(selection.layers)
     variable = typed.environment().get(typed.variable_name("plugin"))
@@ -140,10 +140,9 @@ def search(
     else:
         plugins = selection.plugins
         resolved = resolve(selection, values)
-        epochs = resolved.options.epochs if resolved.origins["epochs"].is_choice else 0.0
         stated = _state(selection, plugins, own, resolved, workers)
         definition = _plan(folder, stored, stated, resolved)
-    definition = _check(definition, stored, plugins, epochs)
+    definition = _check(definition, stored, plugins)
     if not dry_run:
         return _train(definition, plugins, folder, workers, as_json)
     from ..search.sampler import count_trials
@@ -202,8 +201,6 @@ def _plan(
             hint="Set a smaller --seed.",
         )
     if stored is not None:
-        if resolved.origins["epochs"].is_choice and not stated.budget.amount:
-            shared.warn(f"The budget of this search stays {stored[0].budget}, whatever --epochs.")
         definition = complete(stated, stored[0])
         stored[0].refuse_difference(definition, folder)
         return definition
@@ -246,6 +243,7 @@ def _state(
     budget = Budget(EXAMPLES, own["examples"] or 0)
     if lengths == ["--steps"] and options.steps is not None:
         budget = Budget(STEPS, options.steps)
+    has_epochs = origins["epochs"].is_choice and not budget.amount
     common, flags = trial_options.shared_options(resolved)
     has_threads = any(getattr(options, name) for name in trial_options.THREADS)
     direction, _, metric = (own["metric"] or "").rpartition(":")
@@ -267,6 +265,7 @@ def _state(
         interval=(options.evaluate_steps or 0) * origins["evaluate_steps"].is_choice,
         study_seed=own["study_seed"] or 0,
         threads=0 if has_threads else max(1, len(os.sched_getaffinity(0)) // workers),
+        epochs=options.epochs if has_epochs else 0.0,
     )
 
     def check(name: str, value: Any) -> Any:
@@ -281,9 +280,7 @@ def _state(
     return stated._replace(space=space)
 
 
-def _check(
-    definition: Definition, stored: Optional[Stored], plugins: Plugins, epochs: float
-) -> Definition:
+def _check(definition: Definition, stored: Optional[Stored], plugins: Plugins) -> Definition:
     """Check what is known beforehand and new, and say what is going to be trained."""
     from ..search.checks import validate
 
@@ -291,7 +288,7 @@ def _check(
     if stored is not None:
         definition, former = with_more_trials(stored[0], definition.trials), stored[0].trials
     if definition.trials != former:
-        definition, checked = validate(definition, plugins, epochs)
+        definition, checked = validate(definition, plugins)
     lines = [f"search   {definition.summary}"]
     lines += [f"vary     {dimension.name}={dimension}" for dimension in definition.space]
     better = "lowest" if definition.direction == "min" else "highest"

@@ -31,9 +31,7 @@ MAX_GRAPHS = 32
 Values = Mapping[str, Any]  # of the options that vary
 
 
-def validate(
-    definition: Definition, plugins: Plugins, epochs: float = 0.0
-) -> Tuple[Definition, str]:
+def validate(definition: Definition, plugins: Plugins) -> Tuple[Definition, str]:
     """Check the configurations of a study; return the study, a new one as `fill_in` completes it,
     and what was checked, a clause. A process of its own builds the graphs.
 
@@ -65,7 +63,7 @@ def validate(
     with wait, tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
         process = subprocess.run(
             [sys.executable, "-c", code, os.path.join(folder, "run")],
-            input=json.dumps([definition.as_json(), epochs, sample]),
+            input=json.dumps([definition.as_json(), sample]),
             capture_output=True,
             env=trial_options.trial_environment(os.environ),
             encoding="utf-8",
@@ -100,7 +98,7 @@ def main() -> None:
     """Check what stdin has: write the study and a fault to stdout, and nothing else."""
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
         os.dup2(2, 1)  # plugins may print
-        saved, epochs, configurations = json.load(sys.stdin)
+        saved, configurations = json.load(sys.stdin)
         definition, fault = Definition.from_json(saved), None
         try:
             for values in configurations:
@@ -116,7 +114,7 @@ def main() -> None:
                     finally:
                         shutil.rmtree(sys.argv[1], ignore_errors=True)
                 if not definition.moment:  # it is a new study, of which this is the first
-                    definition = fill_in(definition, epochs, *built)
+                    definition = fill_in(definition, *built)
         except ToolkitError as error:
             fault = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
         json.dump([definition.as_json(), fault], output)

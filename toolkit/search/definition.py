@@ -126,6 +126,7 @@ class Definition(NamedTuple):
     study_seed: int  # of the sampler
     # what --intra-op-threads and --inter-op-threads are in each trial; 0 for the run's own choice
     threads: int
+    epochs: float = 0.0  # as a person set the budget in them; 0 where nobody did
 
     @property
     def num_configurations(self) -> float:
@@ -195,7 +196,8 @@ class Definition(NamedTuple):
         """Return the definition that `as_json` returned. Raises KeyError, TypeError, ValueError."""
         if values["format"] != FORMAT:
             raise ValueError(f"expected format {FORMAT}, found {values['format']!r}")
-        fields = {name: values[name] for name in cls._fields}
+        fields = {name: values[name] for name in cls._fields if name != "epochs"}
+        fields["epochs"] = values.get("epochs", 0.0)  # older studies lack them
         for name in ("extensions", "flags", "seeds", "rungs"):
             fields[name] = tuple(fields[name])
         space = [

@@ -21,21 +21,19 @@ MAX_RUNGS = 3
 
 def fill_in(
     definition: Definition,
-    epochs: float,
     options: CoreOptions,
     metrics: Mapping[str, str],
     num_examples: int,
 ) -> Definition:
     """A new study, completed by what the graphs of its first configuration say.
 
-    `epochs` is the length of a trial if a person set it so, else 0: that of the options counts.
     `metrics` are those of the validation split, each with "min" or "max", or "" if it declares no
     direction. Raises UsageError if there is no such metric, or two rungs are at the same step.
     """
     best_metric = options.best_metric or ""
     metric, direction = choose_metric(definition.metric, definition.direction, metrics, best_metric)
-    usual = Budget(EXAMPLES, math.ceil((epochs or options.epochs) * num_examples))
-    if options.steps is not None and not epochs:
+    usual = Budget(EXAMPLES, math.ceil((definition.epochs or options.epochs) * num_examples))
+    if options.steps is not None and not definition.epochs:
         usual = Budget(STEPS, options.steps)
     interval = options.evaluate_steps or options.checkpoint_steps or 0
     definition = definition._replace(
@@ -62,7 +60,7 @@ def complete(stated: Definition, usual: Definition) -> Definition:
 
     Raises UsageError if the sampler does not fit the space, or there is too little to halve.
     """
-    names = ("sampler", "trials", "metric", "direction", "moment", "interval")
+    names = ("sampler", "trials", "metric", "direction", "moment", "interval", "epochs")
     stated = stated._replace(**{n: getattr(stated, n) or getattr(usual, n) for n in names})
     budget = stated.budget if stated.budget.amount else usual.budget
     count, sampler = stated.num_configurations, stated.sampler
