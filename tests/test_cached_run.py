@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 from process_fixtures import PATIENCE
@@ -76,6 +77,12 @@ def test_a_run_is_trained_once_and_then_found(cache):
     (name,) = os.listdir(cache.folder)
     assert name.startswith("classifier-") and len(cache.trainings) == 1
     assert first.sha256 == again.sha256 and first.step == 3
+
+
+def test_a_path_counts_as_its_text(cache):
+    for data in "digits.npz", Path("digits.npz"):
+        cache.open(options={"data": data})
+    assert len(cache.trainings) == 1
 
 
 def test_other_options_another_key_or_plugin_are_another_run(cache, tmp_path):

@@ -110,6 +110,7 @@ def _run_name(plugins: Plugins, options: Mapping[str, Any], key: Any) -> str:
     """The plugin's name, and a hash of everything that the run depends on."""
     counted = {name: value for name, value in options.items() if key is None or name != "data"}
     code = [[each.name, each.distribution, each.sha256()] for each in plugins.all]
-    parts = json.dumps([code, counted, key, __version__, FORMAT, RUN], sort_keys=True)
+    values = [code, counted, key, __version__, FORMAT, RUN]
+    parts = json.dumps(values, sort_keys=True, default=os.fspath)  # a path is its text
     digest = hashlib.sha256(parts.encode("utf-8")).hexdigest()[:16]
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', plugins.model.name)}-{digest}"
