@@ -581,7 +581,14 @@ class Run:
         Args:
             name: of the metric.
             value: scalar tensor.
+
+        Raises:
+            ToolkitError: another tensor was logged by the name.
         """
+        if self._builder.logged.get(name, value) is not value:
+            raise ToolkitError(
+                f"Two tensors are logged as '{name}'.", hint="Give each a name of its own."
+            )
         self._builder.log(name, value)
 
     def note(self, text: str) -> None:
