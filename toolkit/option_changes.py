@@ -155,9 +155,7 @@ def allow_flags(changes: Sequence[OptionChange]) -> str:
     return " ".join(f"--allow {change.name}" for change in changes)
 
 
-def _last_session(
-    folder: RunFolder, values: Optional[Dict[str, Any]] = None
-) -> Optional[Config]:
+def _last_session(folder: RunFolder, values: Optional[Dict[str, Any]] = None) -> Optional[Config]:
     """Return the plugins and options of the last session, or of one with these values; None before
     the first commit.
     """

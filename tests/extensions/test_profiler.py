@@ -5,6 +5,7 @@ import io
 import json
 
 from linear_fixtures import LINEAR
+from run_fixtures import sessions
 from toolkit_extensions import op_times
 from toolkit_extensions.op_times import OpTime
 
