@@ -114,7 +114,8 @@ def test_a_name_without_glyphs_is_drawn_as_the_number_of_its_class():
     assert reports.drawable_names(names) == ["cat", "1", r"two\nlines", "3", "$x$"]
 
 
-def test_so_many_classes_that_a_picture_has_fewer_pixels_have_no_matrix(tmp_path):
+def test_so_many_classes_that_a_picture_has_fewer_pixels_have_no_matrix(tmp_path, monkeypatch):
+    monkeypatch.setattr(scores.Confusion, "matrix", None)
     data = make_data((8, 8, 1), reports.MAX_SHOWN + 1)
     summary = reports.write(examples(), data, str(tmp_path))
     assert summary["files"] == ["report.txt", "report.json", "mistakes.png"]
@@ -184,8 +185,8 @@ def test_f1_is_that_of_scikit_learn(num_classes):
     labels, predicted = draws.randint(0, num_classes, [2, 300])
     predicted[labels == 0] = 1  # class 0 is hardly predicted
     for size in (num_classes, num_classes + 2):  # also with classes that never occur
-        matrix = reports.confusion_matrix(labels, predicted, size)
-        for name, (value, interval) in scores.f1_scores(matrix).items():
+        confusion = scores.Confusion.of(labels, predicted, size)
+        for name, (value, interval) in scores.f1_scores(confusion).items():
             expected = f1_score(labels, predicted, average=name, zero_division=0)
             assert value == pytest.approx(expected)
             assert interval.low < value < interval.high
@@ -195,7 +196,8 @@ def test_the_interval_of_f1_covers_the_true_value():
     truth = np.array([[0.45, 0.05], [0.1, 0.4]])
     expected = scores.macro_f1(np.diag(truth) * 1e6, truth.sum(1) * 1e6, truth.sum(0) * 1e6)
     draws = np.random.RandomState(3).multinomial(150, truth.ravel(), size=100)
-    intervals = [scores.f1_scores(draw.reshape(2, 2))["macro"][1] for draw in draws]
+    cells = np.arange(4)
+    intervals = [scores.f1_scores(scores.Confusion(cells, n, 2))["macro"][1] for n in draws]
     covering = sum(each.low <= expected <= each.high for each in intervals)
     assert covering >= 87  # 95, minus 3.5 standard errors
 
@@ -224,18 +226,18 @@ def test_reports_and_the_page_have_the_scores_with_their_intervals(tmp_path):
 
 
 def test_the_page_of_a_classifier_without_mistakes_draws_the_confusion_once():
-    matrix, names = np.eye(3, dtype=int), list("abc")
-    report = reports.class_scores(matrix, names)
-    content = page.content(matrix, report, names, scores.to_json(matrix, None), ["confusion.png"])
+    right, names = scores.Confusion.of(np.arange(3), np.arange(3), 3), list("abc")
+    report = reports.class_scores(right, names)
+    content = page.content(right, report, names, scores.to_json(right, None), ["confusion.png"])
     assert len(content["matrices"]) == 1 and content["pictures"] == []
 
 
 def test_many_classes_have_a_table_of_the_worst_and_no_matrix():
     names = [str(k) for k in range(300)]
-    matrix = np.eye(300, dtype=int) * 3
-    matrix[7, 8] = 30
-    values = scores.to_json(matrix, None)
-    content = page.content(matrix, reports.class_scores(matrix, names), names, values, [])
+    labels = np.array([*range(300)] * 3 + [7] * 30)
+    confusion = scores.Confusion.of(labels, np.where(np.arange(930) < 900, labels, 8), 300)
+    values = scores.to_json(confusion, None)
+    content = page.content(confusion, reports.class_scores(confusion, names), names, values, [])
     assert "matrices" not in content and content["charts"] == [] and "pictures" not in content
     assert len(content["tables"][0]["rows"]) == 200 and content["tables"][0]["rows"][0][0] == "7"
     assert read_sections(content)["notes"] == []

@@ -8,12 +8,12 @@ MAX_CLASSES = 60  # of the confusion matrix
 MAX_ROWS = 200  # of the table
 
 
-def content(matrix, report, names, values, files):
-    """The value of the key "page" from a confusion matrix, int [K, K] with the true class in rows,
-    the scores and examples of each class, values of `scores.to_json`, and the names of the files.
+def content(confusion, report, names, values, files):
+    """The value of the key "page" from a `scores.Confusion`, the scores and examples of each class,
+    values of `scores.to_json`, and the names of the files.
     """
     sections = {
-        "headline": headline(matrix, values),
+        "headline": headline(confusion, values),
         "tables": [class_table(report)],
         "charts": [calibration_chart(values["calibration"])] if values["calibration"] else [],
     }
@@ -21,22 +21,22 @@ def content(matrix, report, names, values, files):
         title, alt = "Most confident mistakes", "Images with true and predicted class"
         sections["pictures"] = [{"file": "mistakes.png", "title": title, "alt": alt}]
     if len(names) <= MAX_CLASSES:
-        counts = {"title": "Confusion", "names": names, "counts": matrix.tolist()}
+        counts = {"title": "Confusion", "names": names, "counts": confusion.matrix().tolist()}
         sections["matrices"] = [counts]
         sections.setdefault("pictures", [])  # confusion.png would say the same again
     return sections
 
 
-def headline(matrix, values):
+def headline(confusion, values):
     """Accuracy beside that of always naming the largest class, macro F1, and the calibration."""
-    chance = matrix.sum(axis=1).max() / matrix.sum()
-    errors, total = int(matrix.sum() - matrix.trace()), int(matrix.sum())
+    hits, examples, _ = scores.class_sums(*confusion)
+    errors, total = int(examples.sum() - hits.sum()), int(examples.sum())
     text = f"{errors:,} of {total:,} examples {'is' if errors == 1 else 'are'} wrong."
     quantities = [
         {
             "name": "accuracy",
-            **scores.with_ends(*scores.accuracy(matrix)),
-            **{"direction": "max", "chance": float(chance), "text": text},
+            **scores.with_ends(*scores.accuracy(confusion)),
+            **{"direction": "max", "chance": examples.max() / total, "text": text},
         },
         {"name": "macro F1", "direction": "max", **values["f1"]["macro"]},
     ]

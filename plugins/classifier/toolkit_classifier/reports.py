@@ -38,22 +38,23 @@ def write(examples, data, folder):
     if labels is None or len(labels) == 0:
         return None
     names = class_names(data)
-    matrix = confusion_matrix(labels, examples["label"], len(names))
-    report = class_scores(matrix, names)
+    confusion = scores.Confusion.of(labels, examples["label"], len(names))
+    matrix = confusion.matrix() if len(names) <= MAX_SHOWN else None
+    report = class_scores(confusion, names)
     calibrated = scores.calibration(examples)
-    values = scores.to_json(matrix, calibrated)
+    values = scores.to_json(confusion, calibrated)
     files = ["report.txt", "report.json"]
-    is_shown = len(names) <= MAX_SHOWN
     with open_text(folder, "report.txt") as file:
-        file.write(format_report(matrix, report, names) + format_scores(matrix, values))
+        file.write(format_report(confusion, matrix, report, names))
+        file.write(format_scores(confusion, values))
     with open_text(folder, "report.json") as file:
         content = {"classes": report, "class_names": names}
-        content.update({"confusion": matrix.tolist()} if is_shown else {}, **values)
+        content.update({} if matrix is None else {"confusion": matrix.tolist()}, **values)
         json.dump(content, file, indent=2, ensure_ascii=False)
     indices = worst_mistakes(examples, data.shape)
     with default_style():
         drawable = drawable_names(names)
-        if is_shown:
+        if matrix is not None:
             draw_confusion(matrix, drawable, os.path.join(folder, "confusion.png"))
             files.append("confusion.png")
         if len(indices):
@@ -61,13 +62,13 @@ def write(examples, data, folder):
             files.append("mistakes.png")
     return {
         "files": files,
-        "mistakes": int(matrix.sum() - matrix.trace()),
+        "mistakes": int((labels != examples["label"]).sum()),
         "worst_classes": worst_classes(report),
-        "confusions": most_common_confusions(matrix, names),
+        "confusions": most_common_confusions(confusion, names),
         "f1": values["f1"],
         "calibration": values["calibration"]
         and {key: values["calibration"][key] for key in ("ece", "num_bins")},
-        "page": page.content(matrix, report, names, values, files),
+        "page": page.content(confusion, report, names, values, files),
     }
 
 
@@ -83,15 +84,10 @@ def class_names(data):
     return names + [str(k) for k in range(len(names), data.num_classes)]
 
 
-def confusion_matrix(labels, predicted, num_classes):
-    places = labels.astype(np.int64) * num_classes + predicted
-    cells = np.bincount(places, minlength=num_classes**2)
-    return cells.reshape(num_classes, num_classes)
-
-
-def class_scores(matrix, names):
+def class_scores(confusion, names):
     """One dict per class: class, precision, recall, f1, examples; a score is 0 if undefined."""
-    hits, examples, predicted = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+    sums = scores.class_sums(*confusion)
+    hits, examples, predicted = (each.astype(np.int64) for each in sums)
     columns = {
         "precision": share(hits, predicted),
         "recall": share(hits, examples),
@@ -107,8 +103,8 @@ def share(part, whole):
     return part / np.maximum(whole, 1)
 
 
-def format_report(matrix, report, names):
-    """The scores and the confusion matrix, unless of many classes, as plain text."""
+def format_report(confusion, matrix, report, names):
+    """The scores and the confusion matrix, None of many classes, as plain text."""
     names = [shorten(escape(name), MAX_NAME) for name in names]
     wide = max(8, max(columns(name) for name in names))
     lines = [f"{align('class', wide)}  precision  recall      f1  examples"]
@@ -118,10 +114,9 @@ def format_report(matrix, report, names):
                 align(name, wide), row["precision"], row["recall"], row["f1"], row["examples"]
             )
         )
-    total = int(matrix.sum())
-    accuracy = f"{matrix.trace() / total:.4f}"
-    lines += ["", f"accuracy {accuracy} on {total} examples"]
-    if len(names) > MAX_SHOWN:
+    accuracy, total = scores.accuracy(confusion)[0], confusion.counts.sum()
+    lines += ["", f"accuracy {accuracy:.4f} on {total} examples"]
+    if matrix is None:
         return "\n".join(lines) + "\n"
     lines += ["", f"{align('true', wide)}  predicted, in the order of the rows"]
     cell = len(str(matrix.max())) + 1
@@ -131,11 +126,11 @@ def format_report(matrix, report, names):
     return "\n".join(lines) + "\n"
 
 
-def format_scores(matrix, values):
-    """Accuracy and F1 with their intervals, and the calibration, as plain text, of the confusion
-    matrix and the values of `scores.to_json`.
+def format_scores(confusion, values):
+    """Accuracy and F1 with their intervals, and the calibration, as plain text, of the confusions
+    and the values of `scores.to_json`.
     """
-    rows = [("accuracy", scores.with_ends(*scores.accuracy(matrix)))]
+    rows = [("accuracy", scores.with_ends(*scores.accuracy(confusion)))]
     rows += [(f"{name} F1", score) for name, score in values["f1"].items()]
     lines = ["", "             value  95 % interval"]
     for name, v in rows:
@@ -166,10 +161,10 @@ def worst_classes(report):
     return [{key: row[key] for key in ("class", "recall", "examples")} for row in rows[:MAX_LISTED]]
 
 
-def most_common_confusions(matrix, names):
+def most_common_confusions(confusion, names):
     """The largest counts outside of the diagonal."""
-    true, predicted = np.nonzero(matrix)
-    counts = np.where(true == predicted, 0, matrix[true, predicted])
+    true, predicted = np.divmod(confusion.cells, confusion.num_classes)
+    counts = np.where(true == predicted, 0, confusion.counts)
     order = np.argsort(-counts, kind="stable")[:MAX_LISTED]
     return [
         {"true": names[true[k]], "predicted": names[predicted[k]], "count": int(counts[k])}
