@@ -114,4 +114,6 @@ def metrics_of(logits, labels, batch=None, **values):
 
 def test_a_k_beyond_the_number_of_classes_becomes_that_number():
     assert metrics_of([[2, 1, 0]], [2], top_k=99)["top3"] == 1
+    assert metrics_of([[2, 1, 0]], [2], top_k=3)["top3"] == 1
+    assert set(metrics_of([[2, 1, 0]], [2])) == {"accuracy", "loss"}  # as of all few classes
     assert metrics_of([[0, 1]], [0], top_k=1)["top1"] == 0

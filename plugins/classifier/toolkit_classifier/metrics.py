@@ -8,9 +8,8 @@ from __future__ import annotations
 from toolkit import tf
 
 from . import losses
-from .options import TOP_K
 
-MIN_CLASSES = 10  # from which the usual k of the top-k accuracy says something
+USUAL_TOP_K, MIN_CLASSES = 3, 10  # the k of the top-k accuracy, which says little of fewer classes
 
 
 def build(labels, outputs, run):
@@ -68,8 +67,8 @@ def directions(run):
 
 
 def limit_top_k(run):
-    """The k of the top-k accuracy: the option, but no more than K; 0 for none, as the usual k has
-    of few classes: it would be nearly 1.
-    """
+    """The k of the top-k accuracy, no more than K; 0 for none: of few classes it is nearly 1."""
     top_k, num_classes = run.options.top_k, run.data.num_classes
-    return 0 if top_k == TOP_K and num_classes < MIN_CLASSES else min(top_k, num_classes)
+    if top_k is None:
+        return USUAL_TOP_K if num_classes >= MIN_CLASSES else 0
+    return min(top_k, num_classes)

@@ -9,7 +9,7 @@ from typing_extensions import Annotated, Literal
 
 from toolkit import AugmentationOptions, option
 
-HIDDEN, TOP_K = [128], 3
+HIDDEN = [128]
 
 
 class ClassifierOptions(AugmentationOptions):
@@ -49,9 +49,10 @@ class ClassifierOptions(AugmentationOptions):
     class_weights: str = option(
         "none", "weight of each class: none, balanced, or a list such as 1,0.5,2", group="Loss"
     )
-    top_k: int = option(
-        TOP_K,
-        "also report how often the label is among the k most likely classes; 3 from 10 classes on",
+    top_k: Optional[int] = option(
+        None,
+        "also report how often the label is among the k most likely classes; default: 3 from 10 "
+        "classes on",
         group="Loss",
         ge=1,
     )
