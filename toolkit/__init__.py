@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .authoring import LazyModules as LazyModules
     from .authoring import check_features as check_features
     from .authoring import check_image_size as check_image_size
+    from .authoring import check_value_range as check_value_range
     from .compat import tf as tf
     from .data.column import Column as Column
     from .data.decoded import Decoded as Decoded
@@ -61,7 +62,7 @@ __version__ = "0.2.0"
 
 _NAMES = {  # module: the public names that it defines
     "api": ["open_data", "open_trained", "train"],
-    "authoring": ["LazyModules", "check_features", "check_image_size"],
+    "authoring": ["LazyModules", "check_features", "check_image_size", "check_value_range"],
     "compat": ["tf"],
     "data.column": ["Column"],
     "data.decoded": ["Decoded"],

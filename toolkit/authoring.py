@@ -60,6 +60,20 @@ def check_features(data: Any, subject: str) -> None:
             hint="Store images as uint8, from 0 to 255, and other numbers as float32, or choose a "
             "plugin for such features.",
         )
+    check_value_range(data, subject)
+
+
+def check_value_range(data: Any, subject: str) -> None:
+    """Check that float training images have values from 0 to 1, as `check_features` does, whatever
+    the other features are.
+
+    Args:
+        data: the `DataSpec` of the data.
+        subject: what is fed the examples, for the message: "A network".
+
+    Raises:
+        DataError: they have values outside of [0, 1], or NaN.
+    """
     low, high = data.value_range or (0, 1)  # of float images alone
     if not 0 <= low <= high <= 1:  # as NaN is not
         raise DataError(

@@ -243,7 +243,8 @@ class Run:
                 out.
             inputs: what it is applied to in `build`: a tensor or a structure of tensors, or a tuple
                 of several arguments, such as placeholders of their shapes that `build` makes for
-                it; None for placeholders of the run's features.
+                it; None for placeholders of the run's features, where those with the names of
+                parameters of `fn` are arguments of their own.
             kwargs: further arguments by name. Without them, `training` (or `is_training`) is
                 whether the mode is "train", whatever its default, and `run` is the run, in each
                 call; in `build`, `labels` are placeholders, or None.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolkit import DataError, augmentation, check_features, tf
+from toolkit import DataError, augmentation, check_features, check_value_range, tf
 
 from .targets import Targets, new_moments
 
@@ -84,9 +84,8 @@ def check_inputs(inputs, data, options):
     if any(len(each.shape) == 3 for each in inputs.values()):
         if not any(getattr(options, name) for name in CLIPPING):
             data = data._replace(value_range=())
-        # Of images with names, the values alone are checked.
-        named = data._replace(dtype="float32", components=())
-        check_features(data if "" in inputs else named, "A regressor")
+        check = check_features if "" in inputs else check_value_range
+        check(data, "A regressor")
 
 
 def flatten(tensor):
