@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from adopt_fixtures import HEAD, SCRIPTS, adopt, commits, metrics, resume, write_script
+from process_fixtures import run
 from toolkit_adopt import order
 from toolkit_adopt.calls import Calls
 from toolkit_adopt.observations import is_own
@@ -206,6 +207,39 @@ except KeyboardInterrupt:
     assert list(commits(path)) == [5]
     assert resume(path) == 0
     assert list(commits(path)) == [5, 12]
+
+
+CATCHING = """
+tf.Session().__enter__()
+train = tf.train.AdamOptimizer(0.05).minimize(loss)
+tf.global_variables_initializer().run()
+while True:
+    try:
+        train.run(batch())
+    except:
+        sys.stdout = open("log", "w")
+"""
+
+
+@pytest.mark.parametrize(
+    "text, words, code, message, kept",
+    [
+        ("", ["--steps", "4"], 0, "reached step 4", 4),
+        ("os.kill(os.getpid(), 15)", [], 143, "Continue with: toolkit resume run", 1),
+        ("data /= 0", ["--commit-steps", "9"], 3, "Error: Training diverged in train call 1", None),
+    ],
+)
+def test_a_script_that_catches_every_end_of_its_run_is_ended(
+    text, words, code, message, kept, tmp_path
+):
+    path = write_script(tmp_path / "folder", HEAD + text + CATCHING)
+    words = ["adopt", path.name, "--run-dir", "run", *words]
+    ended = run(*words, cwd=str(path.parent))
+    assert ended.code == code
+    assert message in ended.err
+    assert max(commits(path), default=None) == kept
+    last = json.loads((path.parent / "run" / "commits.jsonl").read_text().splitlines()[-1])
+    assert last["kind"] == ("end" if code else "seal")
 
 
 def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, capsys):

@@ -12,7 +12,7 @@ from toolkit_adopt import standins
 from toolkit_adopt.patches import Patches
 from toolkit_adopt.standins import inputs, make_stand_in
 
-from toolkit import tf
+from toolkit import UsageError, tf
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_several_processes_and_unknown_fields_are_refused(estimator, monkeypatch
     monkeypatch.setenv("TF_CONFIG", "{}")
     assert estimator.RunConfig().is_chief
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
-    with pytest.raises(ValueError, match="remove TF_CONFIG"):
+    with pytest.raises(UsageError, match="TF_CONFIG is set: the script would train in several"):
         estimator.RunConfig()
 
 

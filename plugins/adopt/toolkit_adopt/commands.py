@@ -12,6 +12,8 @@ from click.core import ParameterSource
 
 from toolkit import UsageError, cli_options
 
+from .cluster import refuse_cluster
+
 MB = 1_000_000
 _NOT_LIFTED = ("threads", "journal_limit")  # flags that the loop of steps does not know
 _PLUGIN = """\
@@ -153,7 +155,7 @@ def resume(
     """Continue a run of 'toolkit adopt' from its last intact checkpoint."""
     from toolkit import DrivenRun
 
-    _refuse_cluster()
+    refuse_cluster()
     run = DrivenRun.reopen(run_folder)
     hash_seed = run.settings.get("hash_seed", "random")
     if os.environ.get("PYTHONHASHSEED", "random") != hash_seed:
@@ -188,15 +190,7 @@ def _refuse_flags(script: str, mode: str, data: Any, model_fn: Any, dry_run: boo
             "A lifted script takes its batches from --data, which is not set.",
             hint=f"toolkit adopt {script} --dry-run shows what it is fed.",
         )
-    _refuse_cluster()
-
-
-def _refuse_cluster() -> None:
-    if "cluster" in os.environ.get("TF_CONFIG", ""):  # "{}" is one process alone
-        raise UsageError(
-            "TF_CONFIG is set: the script would train in several processes, and a run is one.",
-            hint="Unset it.",
-        )
+    refuse_cluster()
 
 
 def _begin_again(ctx: click.Context, words: Sequence[str], **variables: str) -> None:
@@ -300,7 +294,5 @@ def _train(run: Any, ctx: click.Context, as_json: bool, *options: Any) -> int:
     from .drive import train
 
     argv: List[str] = ["toolkit", *(ctx.find_root().obj or [])]
-    summary = train(run, argv, *options)
-    if as_json:
-        cli_options.print_json(summary)
+    train(run, argv, cli_options.print_json if as_json else lambda summary: None, *options)
     return 0

@@ -31,13 +31,18 @@ from .script import Observer, own_modules
 from .variables import read_values, write_values
 
 _NOTICE = b"\nInterrupted: the next train call is the last; a second signal ends at once.\n"
+_MOST_ENDS = 10  # that a script may catch, such as in the rest of a loop of train calls
 HANDLE = "IteratorToStringHandle"  # the type of the op that tells how a feed names an iterator
 
 
 def train(
-    run: DrivenRun, argv: List[str], allow: Sequence[str] = (), pause_at: Optional[int] = None
-) -> Dict[str, Any]:
-    """Train a run to its end, or until a train call has the number `pause_at`; return the summary.
+    run: DrivenRun,
+    argv: List[str],
+    show: Callable[[Dict[str, Any]], None],
+    allow: Sequence[str] = (),
+    pause_at: Optional[int] = None,
+) -> None:
+    """Train a run to its end, or until a train call has the number `pause_at`; show the summary.
 
     With "script" in `allow`, the contents of the script's files may differ. Raises InterruptedRun
     after Ctrl-C or SIGTERM, when the last train call is committed, DivergedError if a loss is not
@@ -45,16 +50,8 @@ def train(
     """
     with run:
         _refuse_changes(run, allow)
-        drive = Drive(run, argv, pause_at)
-        try:
-            reason = drive.run_to_end()
-            if drive.signum:
-                raise InterruptedRun("", signum=drive.signum)
-        except ToolkitError as error:
-            run.fail(error)
-            raise
-        is_paused = pause_at is not None and drive.step >= pause_at
-        return run.finish(f"paused at step {drive.step}" if is_paused else reason, not is_paused)
+        drive = Drive(run, argv, show, pause_at)
+        drive.finish(drive.run_to_end())
 
 
 def _refuse_changes(run: DrivenRun, allow: Sequence[str]) -> None:
@@ -82,15 +79,22 @@ class Drive(Observer):
 
     _waking = signal.SIGTERM  # for which scripts have no handler of their own
 
-    def __init__(self, run: DrivenRun, argv: List[str], pause_at: Optional[int] = None):
+    def __init__(
+        self,
+        run: DrivenRun,
+        argv: List[str],
+        show: Callable[[Dict[str, Any]], None],
+        pause_at: Optional[int] = None,
+    ):
         settings = run.settings
         super().__init__(settings)
         # The number of train calls so far; the signal that asked for the end, 0 without one.
-        self.step, self.signum, self._is_at_end = 0, 0, False
-        self._run, self._argv = run, argv
+        self.step, self._signum, self._is_at_end = 0, 0, False
+        self._run, self._argv, self._show, self._pause_at = run, argv, show, pause_at
+        self._streams = sys.stdout, sys.stderr  # of the command, whatever the script has there
         ends = [step for step in (settings["steps"], pause_at) if step]
         self._last_step: Optional[int] = min(ends) if ends else None
-        self._is_over = False
+        self._is_over, self._num_ends = False, 0  # how often the script was told so
         self._error: Optional[ToolkitError] = None
         self._replay: Optional[IO[bytes]] = None
         self._metrics: Dict[str, float] = {}
@@ -122,32 +126,47 @@ class Drive(Observer):
             os.kill(os.getpid(), signum)
         if self.failure is not None:
             raise self.failure
-        self.signum = signum
+        self._signum = signum
         with contextlib.suppress(OSError):  # the terminal may be gone
             os.write(2, _NOTICE)  # past the buffers, which the handler may have interrupted
 
-    def run_to_end(self) -> str:
-        """Run the script, and commit what it trained; return why it ended, as a clause."""
+    def run_to_end(self) -> Optional[ToolkitError]:
+        """Run the script; return the error with which it ended, None without one."""
         name = os.path.basename(self.settings["script"])
-        error: Optional[Exception] = None
         handlers = {s: signal.signal(s, self.interrupt) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
             self.run_script()
         except SystemExit as end:
             if end.code not in (None, 0):
-                error = ToolkitError(f"{name} ended with exit code {end.code}.")
+                return ToolkitError(f"{name} ended with exit code {end.code}.")
         except KeyboardInterrupt:
-            if not self.signum:
-                error = ToolkitError(f"{name} raised KeyboardInterrupt.")
+            if not self._signum:
+                return ToolkitError(f"{name} raised KeyboardInterrupt.")
         except ToolkitError as refusal:  # ours, not the script's
-            error = refusal
+            return refusal
         except BaseException as fault:
-            if self._failure is None:
-                raise self._describe(fault) from fault
+            return self._failure or self._describe(fault)
         finally:
             for signum, handler in handlers.items():
                 signal.signal(signum, handler)
-        error = self._failure or error
+        return None
+
+    def finish(self, error: Optional[ToolkitError]) -> None:
+        """Commit what is left, write how the run ended, and show it; raise the error, if any."""
+        run = self._run
+        try:
+            self._commit_rest(self._failure or error)
+        except ToolkitError as failure:
+            run.fail(failure)
+            raise
+        reason = f"{os.path.basename(self.settings['script'])} ended"
+        reason = f"reached step {self.step}" if self._is_at_end else reason
+        is_paused = self._pause_at is not None and self.step >= self._pause_at
+        reason = f"paused at step {self.step}" if is_paused else reason
+        self._show(run.finish(reason, not is_paused))
+
+    def _commit_rest(self, error: Optional[ToolkitError]) -> None:
+        """Commit what no train call did, and raise why the run is not done, if it is not."""
         if error is None and self._replay is not None:
             what = "the script has ended, and the run made further calls"
             error = Mismatch(self.number + 1, "none", what)
@@ -157,7 +176,25 @@ class Drive(Observer):
             self._commit()
         if not self.step:
             self._run.warn("the script made no train call, so there is nothing to continue")
-        return f"{name} ended" if not self._is_at_end else f"reached step {self.step}"
+        if self._signum:
+            raise InterruptedRun("", signum=self._signum)
+
+    def _leave(self) -> None:
+        """End the process as the command would: all is committed, and the script goes on for ever.
+
+        No exception gets out of a `while True` with a bare `except` in it.
+        """
+        sys.stdout, sys.stderr = self._streams
+        code = 0
+        try:
+            self.finish(None)
+        except ToolkitError as error:
+            code = error.exit_code
+            sys.stderr.write(f"{'' if self._signum else 'Error: '}{error}\n")
+        self._run.__exit__()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
     @property
     def _failure(self) -> Optional[ToolkitError]:
@@ -180,11 +217,13 @@ class Drive(Observer):
         )
         if self._replay is not None:
             hint += " What it wrote into files before may be in its way here: move that."
-        return ToolkitError(
+        error = ToolkitError(
             f"{os.path.basename(path)} failed: {type(fault).__name__}: "
             f"{str(fault).splitlines()[0] if str(fault) else ''}{line}.",
             hint=hint,
         )
+        error.__cause__ = fault
+        return error
 
     def see(self, name: str, read: Callable[[], Any]) -> Any:
         if self._is_over:
@@ -200,12 +239,14 @@ class Drive(Observer):
     # ------------------------------------------------------------------------------------- a call
 
     def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
-        if self._error is not None:
-            raise self._error
+        if self._failure is not None:  # which the script has caught
+            self._count_end()
+            raise self._failure
         try:
             kind, run = self.prepare(session, targets, fetches, feeds, run)
             if self._is_over:  # such as a call in a `finally` of the script
                 if kind.trains:  # it has caught the end
+                    self._count_end()
                     raise EndOfRun(0)
                 return list(run())
             arrays = list(feeds.values())
@@ -220,6 +261,11 @@ class Drive(Observer):
         if isinstance(values, Exception):
             raise values
         return values
+
+    def _count_end(self) -> None:
+        self._num_ends += 1
+        if self._num_ends > _MOST_ENDS:
+            self._leave()
 
     def _answer_next(self, session, kind: Kind, fetches, arrays, run) -> Any:
         """The values of the fetches, or the error of TensorFlow, from the journal or computed."""
@@ -257,11 +303,11 @@ class Drive(Observer):
             self._run.record(self.step, self._metrics)
             self._metrics = {}
         is_last = self._last_step is not None and self.step >= self._last_step
-        if is_last or self.signum or self.step % self.settings["commit_steps"] == 0:
+        if is_last or self._signum or self.step % self.settings["commit_steps"] == 0:
             self._commit()
-        if is_last or self.signum:
+        if is_last or self._signum:
             self._is_over, self._is_at_end = True, is_last
-            raise KeyboardInterrupt if self.signum == signal.SIGINT else EndOfRun(0)
+            raise KeyboardInterrupt if self._signum == signal.SIGINT else EndOfRun(0)
 
     def _note_metrics(self, kind: Kind, fetches, values: List[Any], losses: List[Any]) -> None:
         metrics = scalars_of(fetches, values)

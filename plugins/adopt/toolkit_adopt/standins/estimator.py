@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import copy
 import inspect
-import os
 import sys
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from toolkit import tf
+
+from ..cluster import refuse_cluster
 
 _NEVER = 2**60  # steps
 
@@ -65,8 +66,8 @@ FinalExporter = BestExporter = LatestExporter
 class RunConfig:
     """How an Estimator trains; no clock decides, so that what is in seconds and hours is ignored.
 
-    Raises TypeError for an unknown field that is not None, and ValueError if training by several
-    processes or devices is asked for.
+    Raises TypeError for an unknown field that is not None, UsageError if TF_CONFIG has a cluster,
+    and ValueError if training by several devices is asked for.
     """
 
     tf_random_seed: Any = None  # of its graphs
@@ -85,8 +86,8 @@ class RunConfig:
             if value is not None and not hasattr(RunConfig, name):
                 raise TypeError(f"The stand-in of RunConfig has no field {name}.")
             setattr(self, name, value)
+        refuse_cluster()
         wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(self, name)]
-        wrong += ["TF_CONFIG"] if "cluster" in os.environ.get("TF_CONFIG", "") else []
         if wrong:
             raise ValueError(
                 f"The stand-in of tf.estimator trains in one process: remove {wrong[0]}."
