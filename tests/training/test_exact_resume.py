@@ -14,6 +14,7 @@ from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.storage.commit_log import CommitLog
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.hooks.validation import Validation
+from toolkit.training.session_record import SessionRecord
 
 pytestmark = pytest.mark.usefixtures("here")
 STEPS = 17
@@ -224,6 +225,20 @@ def test_a_resume_only_tests_a_run_that_a_hook_had_ended_unless_its_length_chang
     assert (result.step, result.reason, result.is_done) == (5, "enough", True)
     assert testing.fingerprint("run") == before
     assert testing.train(Linear, "run", data=data, steps=8)["steps"] == 8
+
+
+@pytest.mark.parametrize("steps", [3, 5])  # of a commit that is due later, or with the end
+def test_an_end_that_a_hook_asked_for_counts_from_its_commit_on(data, monkeypatch, steps):
+    options = {"data": data, "steps": 20, "checkpoint_steps": steps, "evaluate": "no"}
+    own = CallAt([5], lambda step: own.loop.request_stop("enough"))
+    hooks = {"enough": own, "a session hook asked for the end": tf.train.StopAtStepHook(None, 5)}
+    for reason, hook in hooks.items():
+        folder = reason[:3]
+        with monkeypatch.context() as patch, pytest.raises(Death):
+            patch.setattr(SessionRecord, "end", lambda self, result: die(result.step))
+            testing.train(with_hooks(hook), folder, **options)
+        summary = testing.train(Linear, folder, **options)
+        assert (summary["steps"], summary["reason"]) == (5, reason)
 
 
 class Partitioned(Linear):

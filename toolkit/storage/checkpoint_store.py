@@ -84,12 +84,19 @@ class CheckpointStore:
         return names
 
     def commit(
-        self, step: int, now: float, tensors: str, keep: int, every_hours: Optional[float] = None
+        self,
+        step: int,
+        now: float,
+        tensors: str,
+        keep: int,
+        every_hours: Optional[float] = None,
+        end: str = "",
     ) -> None:
         """Make the files durable that a Saver has written of a step, add their entry, then delete
         the checkpoints that neither `retained_steps` nor `best` names.
 
-        `now` is in seconds since the epoch; `tensors` is the SHA-256 over the tensors.
+        `now` is in seconds since the epoch; `tensors` is the SHA-256 over the tensors; `end` is why
+        training ends with the step, if a hook has asked for that.
         """
         with self._folder.writing():
             files = self._make_durable(step)
@@ -99,7 +106,8 @@ class CheckpointStore:
             checkpoints.append(Checkpoint(step, self.prefix(step), now, files, tensors, position))
             best = self.best() or {"step": step}
             steps = retained_steps(checkpoints, keep, every_hours) | {best["step"]}
-            self.add_commit(checkpoints[-1], [c.step for c in checkpoints if c.step in steps])
+            kept = [c.step for c in checkpoints if c.step in steps]
+            self.add_commit(checkpoints[-1], kept, **({"end": end} if end else {}))
             for name in [name for c in checkpoints if c.step not in steps for name in c.files]:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(self._file(name))
@@ -117,9 +125,9 @@ class CheckpointStore:
         sync(folder)
         return files
 
-    def add_commit(self, checkpoint: Checkpoint, steps: List[int]) -> None:
+    def add_commit(self, checkpoint: Checkpoint, steps: List[int], **facts: Any) -> None:
         """Add the entry of a checkpoint whose files are on the disk, with the steps whose
-        checkpoints exist from now on.
+        checkpoints exist from now on, and further facts.
         """
         self.commits.add(
             "commit",
@@ -129,6 +137,7 @@ class CheckpointStore:
             tensors=checkpoint.tensors,
             files={name: digest._asdict() for name, digest in checkpoint.files.items()},
             metrics=checkpoint.metrics._asdict(),
+            **facts,
         )
 
     # -------------------------------------------------------------------------- uncommitted files

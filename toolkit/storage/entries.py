@@ -3,7 +3,7 @@
     run         what a run is: when it began, its plugins and data
     branch      the same of a branch, after the entries of its parent
     session     a training session: from which step, with which options, versions and machine
-    commit      a checkpoint: the hashes of its files and of its tensors
+    commit      a checkpoint: the hashes of its files and of its tensors; why training ended there
     evaluated   the best checkpoint and the evaluations so far
     end         how a session ended
     seal        how the run ended, for all that people quote of it
@@ -143,6 +143,8 @@ def apply(state: Dict[str, Any], values: Dict[str, Any]) -> None:
         # Of a session that was killed nobody knows the end: it counts up to its last commit.
         secs = max(0.0, facts["time"] - state.get("session_start", facts["time"]))
         state.update(step=facts["step"], seconds=state.get("seconds_before", 0.0) + secs)
+        if facts.get("end"):
+            state.update(status=TRAINED, reason=facts["end"])
     elif kind == "branch":
         parent = facts["parent"]
         reason = f"a branch of {parent['name']} from step {parent['step']}"

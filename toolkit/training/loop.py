@@ -39,7 +39,7 @@ from ..storage.checkpoint_reader import fingerprint
 from .faults import diverged, translated_errors
 from .hooks import hook_state
 from .hooks.base import NEVER
-from .hooks.runner import HookRunner, RunHook
+from .hooks.runner import ASKED, HookRunner, RunHook
 from .hooks.summaries import Summaries
 from .initial_weights import compute_initial_values
 from .peers import STEP
@@ -136,8 +136,8 @@ class Loop:
                 try:
                     while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
                         monitored.run_step_fn(self._run_to_next_due_step)
-                        if monitored.should_stop():  # by a hook from elsewhere
-                            self.request_stop("a session hook asked for the end")
+                        if monitored.should_stop():  # by a thread of a hook from elsewhere
+                            self.request_stop(ASKED)
                 except BaseException as error:
                     self._end_hooks(error)
                     raise
@@ -265,7 +265,8 @@ class Loop:
                 hook_state.save(path, states)
         # The entry. Only then older checkpoints go, but for the best one.
         keep, hours = options.keep_checkpoints, options.keep_every_hours
-        folder.checkpoints.commit(step, time.time(), fingerprint(path), keep, hours)
+        end = self._stop_reason if self._stop is StopKind.DONE else ""  # which a resume must know
+        folder.checkpoints.commit(step, time.time(), fingerprint(path), keep, hours, end)
         self._committed_step = step
         # Who waits for it: plugins, then hooks, of which `evaluation` evaluates it next.
         self._job.plugins.call_hook("checkpoint_saved", run=self._graph.run, step=step, path=path)

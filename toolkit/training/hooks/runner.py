@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, Optional, Sequence
 from ...compat import tf
 from .base import NEVER, SessionHook
 
+ASKED = "a session hook asked for the end"
 _OF_LOOP = "loop"  # the key of what the loop itself fetches
 
 
@@ -129,6 +130,8 @@ class HookRunner(tf.train.SessionRunHook):
             with self._measured(hook, is_step=True):
                 results = run_values.results.get(number)
                 hook.after_run(run_context, run_values._replace(results=results))
+            if run_context.stop_requested:  # by a hook of TensorFlow, before the commit
+                self._loop.request_stop(ASKED)
 
     def end(self, session: tf.Session) -> None:
         for hook in self._hooks:
