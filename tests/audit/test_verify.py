@@ -250,15 +250,19 @@ def test_a_replay_has_the_best_checkpoint_of_before_so_that_a_value_within_the_n
     assert result.code == 0, result.err
 
 
-def test_a_replay_of_a_run_with_a_time_limit_has_its_records(cli, here):
+def test_a_replay_of_a_session_with_a_time_limit_has_its_records(cli, here):
     # By default 2000 steps of 200 examples are recorded each 200, and each 100 with a limit.
     data = write_bars("bars.npz", train=200)
     argv = ["--plugin", LINEAR, "--data", data, "--run-dir", "run", "--no-evaluate"]
-    argv += ["--steps", 2000, "--batch-size", 1, "--max-secs", 10**6]
-    assert cli("run", *argv, "--checkpoint-steps", 200, "--pause-at", 200).code == 0
-    assert [record["step"] for record in records("run")] == [100, 200]
+    argv += ["--steps", 2000, "--batch-size", 1, "--checkpoint-steps", 200]
+    assert cli("run", *argv, "--pause-at", 200).code == 0
+    assert cli("resume", "run", "--max-secs", 10**6, "--pause-at", 400).code == 0
+    assert [record["step"] for record in records("run")] == [200, 300, 400]
     result = cli("verify", "run", "--replay", ":")
     assert result.code == 0, result.err
+    result = cli("verify", "run", "--replay", "0:400")
+    assert result.code == 2
+    assert "changes at step 200: metrics were recorded each 200 steps, then each 100." in result.err
 
 
 # --------------------------------------------------------------------------------- several sessions

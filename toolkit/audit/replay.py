@@ -122,11 +122,15 @@ def _find_other_records(before: Dict[str, Any], after: Dict[str, Any]) -> List[s
     names = ["log_steps"]
     if options.get("evaluate") and options.get("evaluate_steps") is None:
         names.append("checkpoint_steps")
-    return [
+    changes = [
         f"{name} was {former[name] or 'not set'}, then {options[name] or 'not set'}"
         for name in names
         if name in former and name in options and former[name] != options[name]
     ]
+    old, new = (session.get("record_steps") for session in (before, after))
+    if None not in (old, new) and old != new and not changes:  # such as by a limit of time
+        changes.append(f"metrics were recorded each {old} steps, then each {new}")
+    return changes
 
 
 def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:

@@ -26,7 +26,7 @@ from .best_metric import BestMetric
 from .hooks.runner import RunHook
 from .initial_weights import compute_initial_values
 from .session_record import SessionRecord
-from .setup import training_reader, training_run
+from .setup import record_steps, training_reader, training_run
 from .step_mode import TrainingPlan
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class RunLog(SessionRecord):
             hooks=names,
             without_effect=sorted(own_options - result_options(options)),  # of those of plugins
             total_steps=self._plan.total_steps,
+            record_steps=record_steps(job.options, self._plan.total_steps, run_data),
             model=count_parameters(variables),
             git=provenance.read_git_commits(job.plugins.all),
             keeps_sources=job.options.keep_sources,
