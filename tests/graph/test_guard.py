@@ -330,16 +330,33 @@ def test_compiled_state_updates_and_sums_are_rolled_back_by_a_later_update():
         check_changes_of_invalid_step(step, "skip")
 
 
+def two_passes():
+    """An update of a weight in a step of two passes, each of which updates two averages."""
+    w, mean, norm = (create_variable(name, [1.0]) for name in ("w", "mean", "norm"))
+
+    def build_updates(run, validity):
+        for row in (2.0, 5.0):
+            updates = [
+                mean.assign_sub(0.5 * (mean.read_value() - row), read_value=False),
+                norm.assign(0.5 * norm.read_value() + row, read_value=False),
+            ]
+            tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(updates)
+        return run.minimize(tf.reduce_sum(w * mean.read_value() / norm.read_value()), [w])
+
+    return build_updates
+
+
 @ONLY_2
-def test_compiled_updates_equal_those_without_xla():
-    with CompiledStep(sequential_updates(None, "aab")) as step:
+@pytest.mark.parametrize("build", [lambda: sequential_updates(None, "aab"), two_passes])
+def test_compiled_updates_equal_those_without_xla(build):
+    with CompiledStep(build()) as step:
         for _ in range(4):
             assert step.make_step()
         compiled_variables = step.variables
     with tf.Graph().as_default():
         run = make_run(optimizer="adam", learning_rate=0.1)
         run.global_step  # noqa: B018
-        op = sequential_updates(None, "aab")(run, tf.constant(1.0))
+        op = build()(run, tf.constant(1.0))
         with session() as tf_session:
             for _ in range(4):
                 tf_session.run(op)

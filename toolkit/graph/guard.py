@@ -18,7 +18,14 @@ from ..compat import tf
 from ..errors import ToolkitError
 from .ops import own_handle
 from .optimizers.parts import optimizer_scope
-from .updates import Update, apply_update, copy_state_updates, create_counter, update_variables
+from .updates import (
+    Update,
+    apply_update,
+    copy_state_updates,
+    create_counter,
+    silence_state_updates,
+    update_variables,
+)
 
 NOT_FINITE = "not finite: loss, gradient norm"
 SKIPPED_STEPS = "skipped_steps"
@@ -48,11 +55,11 @@ def guard_by_condition(
     options: Any,
     earlier: Sequence[GuardedUpdate] = (),
     more_follow: bool = False,
-    step_start: Any = None,
+    start: Any = None,
 ) -> GuardedUpdate:
     """Apply updates in a `tf.cond` on finite losses and gradients, each after the gradients of all
     are known. A refusal rolls `earlier` updates of the step back; where `more_follow`, a later one
-    may have to roll these back. `step_start` is for `guard_by_selection`.
+    may have to roll these back. `start` is for `guard_by_selection`.
     """
     finite = _are_finite(updates, earlier)
     slots = [update_variables(update, options) for update in updates]  # outside of the condition
@@ -72,16 +79,17 @@ def guard_by_condition(
         with tf.control_dependencies(reads):
             finite = tf.identity(finite)
     refuse = make_refusal(guard_values(updates), options, earlier)
-
-    def apply_all():
-        with tf.name_scope(optimizer_scope(updates[0].name)):
-            states = copy_state_updates([op for u in updates for op in u.state_updates])
-        return tf.group(*[apply_update(u, options, states) for u in updates], *states)
-
     # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
     # step.
-    op = tf.cond(finite, apply_all, refuse).op
+    op = tf.cond(finite, lambda: _apply_all(updates, options), refuse).op
     return GuardedUpdate(op, finite, old_values)
+
+
+def _apply_all(updates: Sequence[Update], options: Any) -> tf.Operation:
+    """One op of all that updates change, their state updates too."""
+    with tf.name_scope(optimizer_scope(updates[0].name)):
+        states = copy_state_updates([op for u in updates for op in u.state_updates])
+    return tf.group(*[apply_update(u, options, states) for u in updates], *states)
 
 
 def guard_by_selection(
@@ -89,39 +97,28 @@ def guard_by_selection(
     options: Any,
     earlier: Sequence[GuardedUpdate] = (),
     more_follow: bool = False,
-    step_start: Optional[Dict[str, Any]] = None,
+    start: Optional[Dict[str, Any]] = None,
 ) -> GuardedUpdate:
     """Apply updates for XLA, which copies what a `tf.cond` might change and has no assertions.
 
     All changes are made, and each variable then gets its new or its old value, which XLA does in
     the same pass. `all_finite` of the result says whether the step was refused. XLA runs state
-    updates where they are made, so they are not copied behind the guard but undone: `step_start` is
-    `read_variables` from before the step.
+    updates where they are made, too: there they are silenced. `start` is `read_variables` from
+    before the passes that made them.
     """
     finite = _are_finite(updates, earlier)
     for update in updates:
         update_variables(update, options)
     before = read_variables()
-
-    def apply_all():
-        return tf.group(*[apply_update(u, options) for u in updates])
-
-    change, changed = _track(apply_all, [finite, *before.values()])
-    states = {op.inputs[0].name for update in updates for op in update.state_updates}
-    frozen = {op.inputs[0].name for update in updates for op in update.frozen_updates}
-    old_values: List[Tuple[Any, Any]] = []
-    frozen_values: List[Tuple[Any, Any]] = []
-    for variable in tf.global_variables():
-        name, own_name = variable.handle.name, own_handle(variable).name
-        start = (step_start or before)[name] if own_name in states | frozen else before[name]
-        if own_name in states | changed - frozen:
-            old_values.append((variable.handle, start))
-        elif own_name in frozen:
-            frozen_values.append((variable.handle, start))
+    silent = [op for u in updates for op in (*u.state_updates, *u.frozen_updates)]
+    waits = [finite, *before.values(), *silent]
+    change, changed = _track(lambda: _apply_all(updates, options), waits)
+    silence_state_updates(silent, start or before)
+    variables = [v for v in tf.global_variables() if own_handle(v).name in changed]
+    old_values = [(v.handle, before[own_handle(v).name]) for v in variables]
     with tf.control_dependencies([change]):
-        ops = [_select(finite, handle, value) for handle, value in old_values]
-        ops += _assign(frozen_values)
-        ops += [_select(finite, handle, value) for handle, value in _values_before_step(earlier)]
+        both = [*old_values, *_values_before_step(earlier)]
+        ops = [_select(finite, handle, value) for handle, value in both]
     if options.on_nonfinite == "stop":
         return GuardedUpdate(tf.group(*ops), finite, old_values, finite)
     first = earlier[-1].finite if earlier else tf.constant(True)
@@ -162,12 +159,12 @@ def run_behind_guard(
     change, handles = _track(run, list(before.values()))
     with tf.control_dependencies([change]):
         variables = [v for v in tf.global_variables() if own_handle(v).name in handles]
-        return tf.group(*[_select(is_on, v.handle, before[v.handle.name]) for v in variables])
+        return tf.group(*[_select(is_on, v.handle, before[own_handle(v).name]) for v in variables])
 
 
 def read_variables() -> Dict[str, Any]:
     """The present values of all variables, by the names of their handles."""
-    return {v.handle.name: v.read_value() for v in tf.global_variables()}
+    return {own_handle(v).name: v.read_value() for v in tf.global_variables()}
 
 
 def _track(make_change: Callable[[], Any], dependencies: Sequence[Any]):

@@ -195,6 +195,8 @@ class StepBuilder:
         else:
             self._earlier.append(guarded)
             op = guarded.op
+            with tf.control_dependencies([op]):
+                self._start = self.strategy.read_start()
         self._guarded_ops.update(set(graph.get_operations()) - ops_before)
         return op
 

@@ -41,7 +41,7 @@ class PlainStep:
         return global_step.read_value()
 
     def read_start(self) -> Optional[Dict[str, Any]]:
-        """What `guard` needs from before the step; None for nothing."""
+        """What `guard` needs from before a pass; None for nothing."""
         return None
 
     def finish(self, train_op: tf.Operation, global_step: tf.Variable) -> None:
@@ -130,7 +130,7 @@ class AsynchronousStep(PlainStep):
         return self._number
 
     @staticmethod
-    def guard(updates, options, earlier=(), more_follow=False, step_start=None) -> GuardedUpdate:
+    def guard(updates, options, earlier=(), more_follow=False, start=None) -> GuardedUpdate:
         """Apply updates behind one guard; see `guard_by_condition`.
 
         A refusal leaves earlier updates of the step as they are: to give variables their former

@@ -60,6 +60,20 @@ def copy_state_updates(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
     return list(last.values())
 
 
+def silence_state_updates(updates: Sequence[tf.Operation], start: Dict[str, Any]) -> None:
+    """Let state updates write what their variables have, by the names of handles in `start`. A
+    further pass then reads what it reads without XLA: values that no pass has updated.
+    """
+    for update in updates:
+        handle, value = update.inputs
+        if update.type == "AssignVariableOp":
+            value = start.get(handle.name, value)
+        else:
+            with tf.control_dependencies(None):  # the caller may wait for the update itself
+                value = tf.zeros_like(value)
+        update._update_input(1, value)
+
+
 def _accumulate(update: Update, options: Any, states: Sequence[Any]) -> tf.Operation:
     """Add gradients to checkpointed sums and count them; when there are enough, apply their mean
     and clear both.
