@@ -91,6 +91,20 @@ def test_two_accumulated_steps_make_one_update_by_the_mean_gradient_which_is_cli
 
 
 # The gradient is 1 in each step that is good; Good, Bad: whether a step's gradient is finite.
+def test_state_is_updated_in_each_step_that_changes_a_variable_and_does_not_only_accumulate():
+    a, b, state = (create_variable(name, 0.0) for name in ("a", "b", "state"))
+    run = make_run(**dict(SGD, accumulate=3))
+    run.update_state(lambda: state.assign_add(1.0, read_value=False))
+    op = tf.no_op()
+    for _ in range(2):  # a changes in the steps 2, 3, 5, 6, and b in 3 and 6
+        with tf.control_dependencies([op]):
+            op = run.minimize(a.read_value(), [a], "a", advance_step=False)
+    with tf.control_dependencies([op]):
+        op = run.minimize(b.read_value(), [b], "b")
+    op = step_builder_of(run).finish(op, {})
+    assert [after_steps(op, state, steps) for steps in (1, 2, 3, 6)] == [0, 1, 2, 4]
+
+
 @pytest.mark.parametrize(
     "accumulate, steps, w",
     [

@@ -27,7 +27,7 @@ from .regularization import NetworkList
 from .replica import ALONE, Replica
 from .step_strategy import PlainStep
 from .step_sums import add_scalars
-from .updates import Update, copy_state_updates, create_counter, is_complete
+from .updates import Update, changes_in_step, copy_state_updates, create_counter
 
 
 class StepBuilder:
@@ -71,7 +71,6 @@ class StepBuilder:
         self._frozen_name: Optional[str] = None  # of the last update of which all are frozen
         self._earlier: List[GuardedUpdate] = []  # of the step, to be rolled back by a later one
         self._last: Optional[GuardedUpdate] = None
-        self._last_name = ""
         self._guarded_ops: Set[Any] = set()  # all ops of guarded updates
         self._gradient_changes: List[Callable[..., Any]] = []
         self._rate_changes: List[Callable[..., Any]] = []
@@ -177,7 +176,7 @@ class StepBuilder:
             guarded = self.strategy.guard(
                 updates, self._options, self._earlier, not advance_step, self._start
             )
-        self._last, self._last_name = guarded, updates[-1].name
+        self._last = guarded
         self.guard_values += guard_values(updates)
         for update in updates:
             self.update_counts[update.name] = self.update_counts.get(update.name, 0) + 1
@@ -223,7 +222,8 @@ class StepBuilder:
         with tf.control_dependencies([train_op]):
             applied = None
             if self._options.accumulate > 1 and self.update_counts:
-                applied = is_complete(self._last_name)
+                counts = self.update_counts.items()
+                applied = tf.reduce_any([changes_in_step(name, n) for name, n in counts])
             with self._draws_for_variables():
                 op = run_behind_guard(self.state_functions, self._last, applied)
         with tf.control_dependencies([op]):

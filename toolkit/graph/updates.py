@@ -167,11 +167,12 @@ def update_variables(update: Update, options: Any) -> List[Any]:
     return variables
 
 
-def is_complete(name: str) -> tf.Tensor:
-    """bool scalar, read after the updates of a name: whether they changed their variables, and did
-    not only add to the sums of --accumulate.
+def changes_in_step(name: str, number: int) -> tf.Tensor:
+    """bool scalar, read after the updates of a name, so many in a step: whether one of them changed
+    its variables, and not all only added to the sums of --accumulate.
     """
-    return tf.equal(_gradient_count(name).read_value(), 0)
+    # The count began again within the step if it is less than what the step adds.
+    return tf.less(_gradient_count(name).read_value(), number)
 
 
 def create_counter(name: str) -> tf.Variable:
