@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import glob
 import inspect
 import os
 import re
+from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
@@ -13,21 +15,11 @@ import pytest
 from graph_fixtures import Spec, make_plugin, make_run
 from linear_fixtures import Linear, bars, write_bars
 
-from toolkit import (
-    DataError,
-    SampleOptions,
-    Split,
-    ToolkitError,
-    hookimpl,
-    hookspecs,
-    open_trained,
-    tf,
-)
+from toolkit import SampleOptions, ToolkitError, hookimpl, hookspecs, open_trained, tf
 from toolkit.cli import run_command
 from toolkit.graph.build import build_inference
 from toolkit.graph.hook_values import check_example_metrics, check_metrics
 from toolkit.plugins import HOOKS, Plugins
-from toolkit.run_data import open_run_data
 
 # -------------------------------------------------------------------------------- the specification
 
@@ -45,124 +37,53 @@ def test_each_hook_says_when_it_is_called_with_what_and_what_it_returns(hook):
 # --------------------------------------------------------------------------- the calls during a run
 
 
-class Recorder(Linear):
-    """Records every call of a hook with facts about its arguments."""
+def write_report(split, examples, folder):
+    Path(folder, "report.txt").write_text(split)
+    return {"recorder": {"examples": len(examples["label"])}}
 
-    calls = []
 
-    def _record(self, hook, **facts):
-        self.calls.append((hook, facts))
+def is_right(labels, outputs):
+    right = tf.equal(tf.argmax(outputs["logits"], 1), tf.cast(labels, tf.int64))
+    return {"accuracy": right}
 
-    @hookimpl
-    def options(self):
-        self._record("options")
-        return Linear.options(self)
 
-    @hookimpl
-    def data(self, split, run):
-        self._record("data", split=split, data=run.data)
+# What the hooks return where Linear has none; others return None.
+ANSWERS = {
+    "filter": lambda labels: labels != 2,
+    "convert": lambda features, labels: (255 - features, labels),
+    "scorers": lambda: [],
+    "augment": lambda features, labels: (features, labels),
+    "sample_options": lambda: SampleOptions,
+    "sample": lambda request: {"images": np.zeros([request.count, 6, 6, 1])},
+    "example_metrics": is_right,
+    "session_hooks": lambda: [],
+    "evaluated": write_report,
+}
 
-    @hookimpl
-    def filter(self, features, labels):
-        self._record("filter", features=features, labels=labels)
-        return labels != 2
 
-    @hookimpl
-    def convert(self, features, labels):
-        self._record("convert", features=features, labels=labels)
-        return 255 - features, labels
+RESOLVING = ("default_extensions", "options")
+CALLS: List[Tuple[str, Dict[str, Any]]] = []
 
-    @hookimpl
-    def inputs(self, run):
-        self._record("inputs", mode=run.mode)
-        return None
 
-    @hookimpl
-    def scorers(self, run, splits):
-        self._record("scorers", mode=run.mode)
-        return []
+def record(hook, arguments):
+    """Keep the name of a hook with its arguments and facts about the run, and answer."""
+    facts = dict(arguments)
+    if "run" in arguments:
+        run = arguments["run"]
+        files = glob.glob(os.path.join(run.folder or "", "**"), recursive=True)
+        facts.update(mode=run.mode, data=run.data, total=run.total_steps, files=files)
+    CALLS.append((hook, facts))
+    answer = ANSWERS.get(hook) or getattr(Linear(), hook, lambda: None)
+    return answer(**{name: arguments[name] for name in inspect.signature(answer).parameters})
 
-    @hookimpl
-    def build(self, run):
-        self._record("build", mode=run.mode, data=run.data)
-        return Linear.build(self, run)
 
-    @hookimpl
-    def augment(self, features, labels, run):
-        self._record("augment", features=features, labels=labels, mode=run.mode)
-        return features, labels
+def recorded(hook):
+    """A hook that takes all its arguments, for `record`."""
+    names = ", ".join(["self", *inspect.signature(getattr(hookspecs, hook)).parameters])
+    return hookimpl(eval(f"lambda {names}: record({hook!r}, locals())", {"record": record}))
 
-    @hookimpl
-    def call(self, model, features, labels, run):
-        self._record("call", features=features, labels=labels, mode=run.mode)
-        return Linear.call(self, model, features, run)
 
-    @hookimpl
-    def loss(self, model, features, labels, outputs, run):
-        self._record("loss", outputs=outputs, mode=run.mode)
-        return Linear.loss(self, labels, outputs)
-
-    @hookimpl
-    def optimize(self, model, features, labels, losses, run):
-        self._record("optimize", losses=losses, total=run.total_steps)
-        return run.minimize(losses)
-
-    @hookimpl
-    def predict(self, model, features, outputs, run):
-        self._record("predict", mode=run.mode)
-        return Linear.predict(self, outputs)
-
-    @hookimpl
-    def sample_options(self):
-        self._record("sample_options")
-        return SampleOptions
-
-    @hookimpl
-    def sample(self, request, run):
-        self._record("sample", count=request.count, mode=run.mode)
-        return {"images": np.zeros([request.count, 6, 6, 1])}
-
-    @hookimpl
-    def metrics(self, model, features, labels, outputs, run):
-        self._record("metrics", mode=run.mode)
-        return Linear.metrics(self, labels, outputs)
-
-    @hookimpl
-    def example_metrics(self, model, features, labels, outputs, run):
-        self._record("example_metrics", mode=run.mode)
-        return {"accuracy": tf.equal(tf.argmax(outputs["logits"], 1), tf.cast(labels, tf.int64))}
-
-    @hookimpl
-    def metric_directions(self, run):
-        self._record("metric_directions", mode=run.mode)
-        return Linear.metric_directions(self)
-
-    @hookimpl
-    def session_hooks(self, model, losses, run):
-        self._record("session_hooks", losses=losses)
-        return []
-
-    @hookimpl
-    def checkpoint_saved(self, run, step, path):
-        self._record(
-            "checkpoint_saved", step=step, files=os.listdir(os.path.dirname(path)), path=path
-        )
-
-    @hookimpl
-    def evaluated(self, run, split, step, metrics, examples, folder):
-        with open(os.path.join(folder, "report.txt"), "w") as file:
-            file.write(split)
-        self._record("evaluated", split=split, step=step, metrics=metrics, examples=examples)
-        return {"recorder": {"examples": len(examples["label"])}}
-
-    @hookimpl
-    def run_finished(self, run, summary):
-        self._record("run_finished", summary=summary, folder=run.folder)
-
-    @hookimpl
-    def run_ended(self, run, status, reason):
-        files = os.listdir(run.folder)
-        self._record("run_ended", status=status, reason=reason, files=files)
+Recorder = type("Recorder", (), {hook: recorded(hook) for hook in HOOKS})
 
 
 class Recording(NamedTuple):
@@ -183,19 +104,19 @@ def recording(tmp_path_factory):
     data = write_bars(folder / "bars.npz", train=20, validation=6, test=10)
     argv = ["run", "--plugin", "test_hookspecs:Recorder", "--data", data, "--steps", "4"]
     argv += ["--best-metric", "loss"]  # which falls: step 4 is the best
-    del Recorder.calls[:]
+    del CALLS[:]
     assert run_command(argv + ["--run-dir", str(folder / "run"), "--reader", "resident"]) == 0
-    run = list(Recorder.calls)
-    del Recorder.calls[:]
+    run = list(CALLS)
+    del CALLS[:]
     with open_trained(str(folder / "run")) as trained:
         trained.predict(bars([0], 2))
         trained.sample(2)
-    return Recording(run, list(Recorder.calls), folder / "run")
+    return Recording(run, list(CALLS), folder / "run")
 
 
 def test_the_hooks_are_called_in_the_order_of_the_specification(recording):
     names = list(collections.OrderedDict.fromkeys(name for name, _ in recording.run))
-    training = ["options", "data", "filter", "convert", "build", "augment", "call", "loss"]
+    training = [*RESOLVING, "data", "filter", "convert", "build", "augment", "call", "loss"]
     training.append("optimize")
     # A prediction and an evaluation build graphs of their own, later.
     evaluation = ["inputs", "predict", "metrics", "example_metrics", "scorers", "metric_directions"]
@@ -207,7 +128,7 @@ def test_the_hooks_are_called_in_the_order_of_the_specification(recording):
 
 
 def test_a_prediction_calls_inputs_before_the_model(recording):
-    names = [name for name, _ in recording.prediction if name != "options"]
+    names = [name for name, _ in recording.prediction if name not in RESOLVING]
     assert names == ["inputs", "build", "call", "predict", "sample_options", "sample"]
 
 
@@ -249,7 +170,7 @@ def test_checkpoint_saved_is_called_after_each_commit(recording):
     calls = recording.facts("checkpoint_saved")
     assert [facts["step"] for facts in calls] == [2, 4]
     for facts in calls:
-        assert os.path.basename(facts["path"]) + ".index" in facts["files"]
+        assert facts["path"] + ".index" in facts["files"]
 
 
 def test_evaluated_gets_each_example_of_the_split_in_order(recording):
@@ -272,9 +193,9 @@ def test_the_return_value_and_the_files_of_evaluated_are_in_the_result(recording
 
 def test_run_finished_is_called_once_and_then_run_ended_when_the_page_is_written(recording):
     (finished,), (ended,) = recording.facts("run_finished"), recording.facts("run_ended")
-    assert (finished["summary"]["steps"], finished["folder"]) == (4, str(recording.folder))
+    assert (finished["summary"]["steps"], finished["run"].folder) == (4, str(recording.folder))
     assert (ended["status"], ended["reason"]) == ("finished", "reached step 4")
-    assert "report.html" in ended["files"]
+    assert str(recording.folder / "report.html") in ended["files"]
 
 
 class Diverging(Linear):
@@ -305,12 +226,6 @@ def test_run_ended_is_called_after_a_failure_which_stays_the_error(cli, here):
 # -------------------------------------------------------------------- return values of a wrong kind
 
 
-def broken(hook, function, base=Linear):
-    """The linear plugin with another implementation of one hook."""
-    cls = type("Broken", (base,), {hook: hookimpl(function), "__module__": __name__})
-    return Plugins(make_plugin(cls, "broken"))
-
-
 def test_a_vector_cannot_be_logged():
     with pytest.raises(ToolkitError, match="'margin' is logged but has the shape"):
         make_run().log("margin", tf.zeros([2]))
@@ -336,7 +251,8 @@ def test_fields_of_records_are_no_names_of_values(name):
 
 @pytest.mark.parametrize("value", [{}, ["z"], {"z": "float32"}, {"z": ("no type", [2])}], ids=str)
 def test_inputs_must_return_a_dict_of_dtypes_and_shapes(value):
-    plugins = broken("inputs", lambda self: value)
+    broken = type("Broken", (Linear,), {"inputs": hookimpl(lambda self: value)})
+    plugins = Plugins(make_plugin(broken, "broken"))
     with pytest.raises(ToolkitError, match="Hook 'inputs' of plugin 'broken' returned") as caught:
         build_inference(plugins, make_run("predict", Spec(), plugins.options()))
     assert "(dtype, shape of one)" in caught.value.hint
@@ -361,45 +277,3 @@ def test_a_plain_session_hook_is_called_on_every_step(cli):
     assert Counting.calls == 5
     note = "one step per call, which is slower; called on every step: WithCounting:Counting"
     assert "note   " + note in result.err
-
-
-# ------------------------------------------------------------------------------- data from a plugin
-
-
-def run_data_of(plugins, **options):
-    from toolkit.options import resolve
-
-    return open_run_data(plugins, resolve(plugins.options(), [("test", options)]).options)
-
-
-@pytest.mark.parametrize("held_out", ["validation", "test"])
-def test_a_class_that_only_held_out_data_of_a_plugin_has_is_a_class(held_out):
-    labels = {"train": [0, 1, 1], held_out: [3, 0]}
-
-    def data(self, split):
-        count = len(labels.get(split, []))
-        return Split(np.zeros([count, 4], np.float32), labels[split]) if count else None
-
-    spec = run_data_of(broken("data", data)).spec
-    assert (spec.num_classes, spec.class_counts) == (4, (1, 2, 0, 0))
-
-
-def test_convert_may_make_classes_of_labels_that_are_none(here):
-    class Counted(Linear):
-        @hookimpl
-        def convert(self, features, labels):
-            return features, int(labels)
-
-    def data(self, split):
-        return Split(np.zeros([3, 4], np.float32), [0.0, 2.0, 1.0]) if split == "train" else None
-
-    assert run_data_of(broken("data", data, Counted)).spec.num_classes == 3
-
-
-@pytest.mark.parametrize("label", [3, -1, np.int64(7)])
-def test_a_label_of_convert_beyond_the_classes_is_refused(here, label):
-    hook = broken("convert", lambda self, features, labels: (features, label if labels == 2 else 0))
-    with pytest.raises(
-        DataError, match=f"'convert' returned the label {label}, and the data has 3"
-    ):
-        run_data_of(hook, data=write_bars("bars.npz"))

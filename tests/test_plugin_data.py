@@ -24,9 +24,21 @@ class Own(Linear):
         return self.answer(split, run)
 
 
-def own_split(count=12):
-    images = np.arange(count * 36).reshape(count, 6, 6, 1) % 251
-    return Split(images.astype(np.uint8), np.arange(count) % 3)
+class Converting(Own):
+    """Its examples are what `converted` makes of those of `answer`."""
+
+    def __init__(self, converted, answer=None):
+        super().__init__(answer)
+        self.converted = converted
+
+    @hookimpl
+    def convert(self, features, labels):
+        return self.converted(features, labels)
+
+
+def own_split(labels=(0, 1, 2) * 4):
+    images = np.arange(len(labels) * 36).reshape(-1, 6, 6, 1) % 251
+    return Split(images.astype(np.uint8), list(labels))
 
 
 def test_paths_may_be_objects_and_one_extension_a_text(here):
@@ -40,12 +52,10 @@ def test_paths_may_be_objects_and_one_extension_a_text(here):
     [("data", "mnist5k"), ("image_size", "8"), ("validation_share", "0.2")],
 )
 def test_an_option_without_effect_on_a_plugins_own_data_is_refused(name, value):
-    with pytest.raises(UsageError) as error:
-        open_data(Own(), {name: value})
     flag = "--" + name.replace("_", "-")
-    assert error.value.message == (
-        f"{flag} (option {name}) has no effect: plugin 'own' has data of its own."
-    )
+    message = f"^{flag} .option {name}. has no effect: plugin 'own' has data of its own.\n"
+    with pytest.raises(UsageError, match=message):
+        open_data(Own(), {name: value})
 
 
 @pytest.mark.parametrize(
@@ -127,16 +137,35 @@ def test_a_label_of_no_declared_class_is_refused_in_each_split(split, labels):
 
 
 def test_splits_before_convert_may_have_other_components():
-    class Converting(Own):
-        @hookimpl
-        def convert(self, features, labels):
-            return np.zeros([6, 6, 1], np.uint8), 0
-
     def answer(split, run):
         labels = {"train": {"score": np.zeros(12)}, "test": None}.get(split, ())
         return None if labels == () else Split(own_split().features, labels)
 
-    assert open_data(Converting(answer)).split("train").labels.tolist() == [0] * 12
+    plugin = Converting(lambda *example: (np.zeros([6, 6, 1], np.uint8), 0), answer)
+    assert open_data(plugin).split("train").labels.tolist() == [0] * 12
+
+
+def test_convert_may_make_classes_of_labels_that_are_none():
+    plugin = Converting(
+        lambda features, label: (features, int(label)), lambda *_: own_split([0.0, 2.0, 1.0])
+    )
+    assert open_data(plugin).data.num_classes == 3
+
+
+@pytest.mark.parametrize("label", [3, -1, np.int64(7)])
+def test_a_label_of_convert_beyond_the_classes_is_refused(label):
+    plugin = Converting(lambda features, stored: (features, label if stored == 2 else 0))
+    message = f"'convert' returned the label {label}, and the data has 3"
+    with pytest.raises(DataError, match=message):
+        open_data(plugin)
+
+
+@pytest.mark.parametrize("held_out", ["validation", "test"])
+def test_a_class_that_only_held_out_data_of_a_plugin_has_is_a_class(held_out):
+    labels = {"train": [0, 1, 1], held_out: [3, 0]}
+    plugin = Own(lambda split, run: own_split(labels[split]) if split in labels else None)
+    spec = open_data(plugin).data
+    assert (spec.num_classes, spec.class_counts) == (4, (1, 2, 0, 0))
 
 
 def test_a_fault_of_the_data_names_the_extension_that_gave_them():
@@ -149,21 +178,12 @@ def test_a_fault_of_the_data_names_the_extension_that_gave_them():
         open_data(Linear(), extensions=[Extension()])
 
 
-@pytest.mark.parametrize(
-    "other, text",
-    [
-        (Split(np.zeros([2, 3]), [0, 1]), "features float32 [3], labels int32 []"),
-        (Split(np.zeros([2, 2])), "features float32 [2]"),
-        (Split(np.zeros([2, 2]), [0.0, 1.0]), "features float32 [2], labels float32 []"),
-    ],
-)
-def test_splits_of_different_examples_are_refused(other, text):
-    train = Split(np.zeros([2, 2]), [0, 1])
+def test_splits_of_different_examples_are_refused():
     with pytest.raises(DataError) as error:
-        open_data(Own(lambda split, run: other if split == "test" else train))
+        open_data(Own(lambda split, run: Split(np.zeros([2, 2 + (split == "test")]), [0, 1])))
     assert error.value.message == (
         "Hook 'data' of plugin 'own': expected features float32 [2], labels int32 [] in 'test' as "
-        f"in 'train', found {text}."
+        "in 'train', found features float32 [3], labels int32 []."
     )
 
 
