@@ -7,22 +7,22 @@ devices: a process that had one hangs after a fork. A child is like a new interp
 (`TF_...`, `OMP_...`), hashes have the server's seed, and the streams are UTF-8 whatever the locale.
 """
 
-import array
 import atexit
 import contextlib
 import gc
 import importlib
-import json
+import multiprocessing
 import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
 import time
 import traceback
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
 
 STREAMS = ("stdin", "stdout", "stderr")
 READ_AT_IMPORT = ("TF_CPP_", "TF_ENABLE_", "TF_XLA_", "OMP_", "PYTHON")
@@ -36,7 +36,6 @@ IMPORTS = (
     "linear_fixtures",
 )
 MAX_THREADS = 3  # after the import; more would mean that something has begun to work
-HEADER = struct.Struct("!I")
 
 
 class Client:
@@ -45,7 +44,7 @@ class Client:
     def __init__(self):
         from toolkit.child_process import python_code
 
-        self._socket, other = socket.socketpair()
+        self._connection, other = multiprocessing.Pipe()
         self._codes = {}
         self.seconds = 0.0  # CPU time of the children that have ended
         self._environ = dict(os.environ)
@@ -72,9 +71,11 @@ class Client:
             files = [_descriptor(streams[name], stack) for name in STREAMS]
             if files[2] == subprocess.STDOUT:
                 files[2] = files[1]
-            _send(self._socket, request, files)
+            self._connection.send(request)
+            for file in files:
+                send_handle(self._connection, file, None)
         while True:
-            message = _receive(self._socket)[0]
+            message = _receive(self._connection)
             if message is None:
                 raise ConnectionError("the process from which tests fork has died")
             if "pid" in message:
@@ -86,9 +87,9 @@ class Client:
         deadline = time.monotonic() + timeout
         while pid not in self._codes:
             left = max(0.0, deadline - time.monotonic())
-            if not select.select([self._socket], [], [], left)[0]:
+            if not self._connection.poll(left):
                 return None
-            message = _receive(self._socket)[0]
+            message = _receive(self._connection)
             if message is None:  # the server has died, and its children with it
                 return -signal.SIGKILL
             self._keep(message)
@@ -103,8 +104,9 @@ class Client:
 
     def close(self):
         """End the server and its children."""
-        self._socket.shutdown(socket.SHUT_RDWR)  # also of what forked processes have of it
-        self._socket.close()
+        with socket.socket(fileno=os.dup(self._connection.fileno())) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)  # also of what forked processes have of it
+        self._connection.close()
         self._server.wait()
 
 
@@ -148,7 +150,7 @@ class Child:
 
 def serve(descriptor):
     """Fork a child for each request that comes through a socket, and report the end of each."""
-    connection = socket.socket(fileno=descriptor)
+    connection = Connection(descriptor)
     before = dict(os.environ)
     _import_all()
     by_import = {name: os.environ[name] for name in os.environ if name not in before}
@@ -173,16 +175,17 @@ def serve(descriptor):
                 wakeup.recv(4096)
             _report_ends(connection, children)
         if connection in ready:
-            request, streams = _receive(connection)
+            request = _receive(connection)
             if request is None:
                 break
+            streams = [recv_handle(connection) for _ in STREAMS]
             pid = os.fork()
             if not pid:
                 _become_child(request, streams, by_import)
             for stream in set(streams):
                 os.close(stream)
             children.add(pid)
-            _send(connection, {"pid": pid})
+            connection.send({"pid": pid})
     for pid in children:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
@@ -203,7 +206,7 @@ def _report_ends(connection, children):
         children.discard(pid)
         code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         seconds = usage.ru_utime + usage.ru_stime
-        _send(connection, {"ended": pid, "code": code, "seconds": seconds})
+        connection.send({"ended": pid, "code": code, "seconds": seconds})
 
 
 def _become_child(request, streams, by_import):
@@ -285,38 +288,7 @@ def _descriptor(stream, stack):
     return stream if isinstance(stream, int) else stream.fileno()
 
 
-def _send(connection, message, descriptors=()):
-    """Send a JSON object, with open files."""
-    data = json.dumps(message).encode("utf-8", "surrogateescape")
-    rights = []
-    if descriptors:
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-    connection.sendmsg([HEADER.pack(len(data))], rights)
-    connection.sendall(data)
-
-
 def _receive(connection):
-    """Receive a JSON object and open files; None and none at the end of the connection."""
-    descriptors = array.array("i")
-    space = socket.CMSG_SPACE(len(STREAMS) * descriptors.itemsize)
-    try:
-        header, rights, *_ = connection.recvmsg(HEADER.size, space)
-        for _, _, part in rights:
-            descriptors.frombytes(part)
-        data = _read(connection, HEADER.unpack(header)[0]) if header else b""
-    except ConnectionError:
-        data = b""
-    if not data:
-        return None, []
-    return json.loads(data.decode("utf-8", "surrogateescape")), list(descriptors)
-
-
-def _read(connection, size):
-    """Read exactly so many bytes."""
-    data = bytearray()
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ConnectionResetError
-        data += part
-    return bytes(data)
+    """The next message, or None where the other side has closed the connection."""
+    with contextlib.suppress(EOFError, ConnectionError):
+        return connection.recv()
