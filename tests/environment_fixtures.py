@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import List
 
 import process_fixtures
@@ -218,9 +219,7 @@ def _create(environment, shared):
 
 
 def _share(environment, lines):
-    if lines:
-        with open(os.path.join(_purelib(environment), "shared.pth"), "w") as file:
-            file.write(lines)
+    Path(_purelib(environment), "shared.pth").write_text(lines)
 
 
 def _purelib(environment):

@@ -6,49 +6,43 @@ import json
 import os
 import struct
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+def read_text(*parts):
+    return Path(*parts).read_text(encoding="utf-8")
+
+
 def read_json(*parts):
-    with open(os.path.join(*map(str, parts))) as file:
-        return json.load(file)
+    return json.loads(read_text(*parts))
 
 
 def edit(path, old, new):
     """Replace the first `old` in a text file, where it has to be."""
-    with open(str(path)) as file:
-        text = file.read()
+    text = read_text(path)
     assert old in text
-    with open(str(path), "w") as file:
-        file.write(text.replace(old, new, 1))
+    Path(path).write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
 def flip_byte(path):
-    with open(path, "r+b") as file:
-        first = file.read(1)[0]
-        file.seek(0)
-        file.write(bytes([first ^ 1]))
+    data = Path(path).read_bytes()
+    Path(path).write_bytes(bytes([data[0] ^ 1]) + data[1:])
 
 
 def drop_line(path, number):
     """Remove a line, counted from 0; a negative number counts from the end."""
-    with open(str(path)) as file:
-        lines = file.readlines()
+    lines = Path(path).read_text().splitlines(True)
     del lines[number]
-    with open(str(path), "w") as file:
-        file.writelines(lines)
+    Path(path).write_text("".join(lines))
 
 
 def sha256s(folder):
     """Path -> SHA-256 of every file below a folder."""
-    hashes = {}
-    for path in glob.glob(os.path.join(str(folder), "**"), recursive=True):
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                hashes[path] = hashlib.sha256(file.read()).hexdigest()
-    return hashes
+    files = filter(os.path.isfile, glob.glob(os.path.join(str(folder), "**"), recursive=True))
+    return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in files}
 
 
 def forget_modules(folder):

@@ -1,11 +1,11 @@
 """A model that generates images from codes, and scorers of it."""
 
-import os
+from pathlib import Path
 
 import numpy as np
 from linear_fixtures import Linear
 
-from toolkit import Scorer, ScoreResult, hookimpl
+from toolkit import Scorer, ScoreResult, hookimpl, tf
 
 GENERATOR = "generator_fixtures:Generator"
 SCORED_GENERATOR = "generator_fixtures:ScoredGenerator"
@@ -23,8 +23,6 @@ class Generator(Linear):
 
     @hookimpl
     def call(self, model, features, labels, run):
-        from toolkit import tf
-
         if run.mode != "predict":
             return Linear.call(self, model, features, run)
         assert labels is None
@@ -33,8 +31,6 @@ class Generator(Linear):
 
     @hookimpl
     def predict(self, outputs, run):
-        from toolkit import tf
-
         if run.mode != "predict":
             return Linear.predict(self, outputs)
         return {"image": tf.reshape(outputs["pixels"], [-1, 6, 6, 1])}
@@ -57,8 +53,7 @@ class Brightness(Scorer):
     def score(self, split, predict, folder):
         images = predict({"code": np.ones([4, 2]), "label": np.ones(4, int)})["image"]
         if folder:
-            with open(os.path.join(folder, "brightness.txt"), "w") as file:
-                file.write("bright")
+            Path(folder, "brightness.txt").write_text("bright")
         facts = {"brightness": np.float32(images.mean()), "brightness_noise": 0.25}
         lines = [f"brightness against {len(split)} of {len(self.train)}"]
         return ScoreResult(facts, lines, {"brightness": {"with_folder": bool(folder)}})

@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from pathlib import Path
 
 import process_fixtures
 from process_fixtures import PATIENCE, Ended, free_port, wait_until
@@ -63,15 +64,13 @@ def augment(features, labels):
 
 def write_waiting(folder="."):
     """Write an extension by which a job waits to be killed; its name for `--with`."""
-    with open(os.path.join(str(folder), "waiting.py"), "w") as file:
-        file.write(WAITING)
+    Path(folder, "waiting.py").write_text(WAITING)
     return "./waiting.py"
 
 
 def wait_at(step, folder="."):
     """Let a job with that extension wait in a step, and write the file "waits"."""
-    with open(os.path.join(str(folder), "wait at"), "w") as file:
-        file.write(str(step))
+    Path(folder, "wait at").write_text(str(step))
 
 
 class Job:
@@ -92,8 +91,7 @@ class Job:
 
     def read(self, name=CHIEF, stream="err"):
         """What a process has written so far."""
-        with open(self._path(name, stream), encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return Path(self._path(name, stream)).read_text(encoding="utf-8", errors="replace")
 
     def describe(self):
         """The exit codes and logs so far, for a failure."""
@@ -162,9 +160,8 @@ def start_job(*arguments, workers=2, ps=0, others=(), variables=(), **settings):
 def commits(run):
     """The commits in the log of a run, also while it is written."""
     try:
-        with open(os.path.join(str(run), "commits.jsonl")) as file:
-            lines = file.readlines()
+        lines = Path(run, "commits.jsonl").read_text().split("\n")
     except OSError:
         return []
-    entries = [json.loads(line) for line in lines if line.endswith("\n")]
+    entries = [json.loads(line) for line in lines[:-1]]  # the last one may be written
     return [entry for entry in entries if entry["kind"] == "commit"]

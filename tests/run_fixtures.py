@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 from file_fixtures import drop_line, flip_byte
 
@@ -45,8 +46,7 @@ UNSEEDED = """
 
 def write_plugin(body=UNCHANGED, path="mine.py"):
     """A plugin in a file of the working directory, `Linear` with the methods in `body`."""
-    with open(path, "w") as file:
-        file.write(PLUGIN.format(body))
+    Path(path).write_text(PLUGIN.format(body))
     forget(path)
     return "./" + path
 
@@ -109,8 +109,7 @@ def _free_values(entry):
 
 def sessions(run):
     """The session entries of commits.jsonl."""
-    with open(str(run / "commits.jsonl")) as file:
-        lines = [json.loads(line) for line in file]
+    lines = map(json.loads, (run / "commits.jsonl").read_text().splitlines())
     return [line for line in lines if line["kind"] == "session"]
 
 

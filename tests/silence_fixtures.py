@@ -1,6 +1,7 @@
 """Silence without waiting: the time of a process passes faster while another one is stopped."""
 
 import os
+from pathlib import Path
 
 from toolkit.cluster.channel import Channel, Clock
 
@@ -23,8 +24,7 @@ class HurriedClock(Clock):
             self._hurry()
 
     def _hurry(self):
-        with open("silent") as file:
-            silent = file.read()
+        silent = Path("silent").read_text()
         cluster, peers = self.channel._cluster, self.channel._peers.items()
         heard = [peer.last_heard for task, peer in peers if task.name != silent]
         if silent != cluster.task.name and all(time >= self._moved for time in heard):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import tiers
-from file_fixtures import REPOSITORY
+from file_fixtures import REPOSITORY, read_text
 
 # What a test asks about the Python or the TensorFlow that runs it, before it skips itself.
 SKIP_OF_A_VERSION = re.compile(
@@ -80,8 +80,7 @@ def test_what_one_python_skips_or_both_need_is_in_both_shares(measured, monkeypa
 def test_what_one_python_skips_says_so_by_a_marker():
     files = glob.glob(os.path.join(REPOSITORY, "tests", "**", "*.py"), recursive=True)
     for path in files:
-        with open(path, encoding="utf-8") as file:
-            found = SKIP_OF_A_VERSION.search(file.read())
+        found = SKIP_OF_A_VERSION.search(read_text(path))
         assert found is None, f"{path}: use pytest.mark.skipif, which tiers.py reads"
 
 

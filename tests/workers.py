@@ -1,6 +1,7 @@
 """How many processes of pytest fit this machine."""
 
 import os
+from pathlib import Path
 
 # Bytes: a worker 0.85e9 of its own, the process that it forks from 0.25e9, and some jobs.
 MEMORY = 1.6e9
@@ -42,7 +43,6 @@ def free_memory(meminfo="/proc/meminfo", root="/sys/fs/cgroup"):
 def read(path):
     """The text of a file, or None where it cannot be read."""
     try:
-        with open(path) as file:
-            return file.read().strip()
+        return Path(path).read_text().strip()
     except OSError:
         return None

@@ -25,15 +25,17 @@ Blocks of other languages, or of none, are not run. Comments that a reader of th
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import process_fixtures
-from file_fixtures import REPOSITORY
+from file_fixtures import REPOSITORY, read_text
 
 BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n\n?)?```(\w*)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"# (add to )?([\w./-]+\.(?:py|toml))(?: .*)?\n")
@@ -69,19 +71,12 @@ SCRIPTS = {
 
 
 class Block(NamedTuple):
-    """A block of a page.
+    """A block of a page."""
 
-    Attributes:
-        place: `page:line`.
-        language: sh, python, ...; "" for none.
-        text: what is between the fences.
-        marker: the comment before the block; "" for none.
-    """
-
-    place: str
-    language: str
-    text: str
-    marker: str = ""
+    place: str  # `page:line`
+    language: str  # sh, python, ...; "" for none
+    text: str  # what is between the fences
+    marker: str = ""  # the comment before the block; "" for none
 
 
 class Output(NamedTuple):
@@ -91,14 +86,9 @@ class Output(NamedTuple):
     text: str
 
 
-def page_path(page):
-    return os.path.join(REPOSITORY, *page.split("/"))
-
-
 def read_blocks(page):
     """The blocks of a page of the repository."""
-    with open(page_path(page), encoding="utf-8") as file:
-        return parse_blocks(file.read(), page)
+    return parse_blocks(read_text(REPOSITORY, page), page)
 
 
 def parse_blocks(text, page="page"):
@@ -111,19 +101,13 @@ def parse_blocks(text, page="page"):
 
 def fast_part(blocks):
     """The blocks before the first that is marked as slow."""
-    for number, block in enumerate(blocks):
-        if block.marker.startswith("slow"):
-            return blocks[:number]
-    return blocks
+    return list(itertools.takewhile(lambda block: not block.marker.startswith("slow"), blocks))
 
 
 def run_blocks(blocks, folder, execute):
-    """Run blocks.
+    """Run blocks of one page in a folder.
 
-    Args:
-        blocks: of one page.
-        folder: an existing folder, also the working directory of `execute`.
-        execute: a function from a command to its `Output`.
+    `execute`, whose working directory it is, is a function from a command to its `Output`.
     """
     for block, following in zip(blocks, [*blocks[1:], None]):
         if block.marker.startswith("not run"):
@@ -143,22 +127,19 @@ def run_python(block, folder, execute):
     """Write the file that a block names, or run the block as a script."""
     named = FILE.match(block.text)
     if named:
-        path = os.path.join(str(folder), named[2])
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "a" if named[1] else "w", encoding="utf-8") as file:
-            file.write("\n\n" + block.text if named[1] else block.text)
+        path = Path(folder, named[2])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = read_text(path) + "\n\n" if named[1] else ""
+        path.write_text(before + block.text, encoding="utf-8")
         compile_file(path, block)
     elif block.language == "python":
-        path = os.path.join(str(folder), "script_of_a_page.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(block.text)
+        Path(folder, "script_of_a_page.py").write_text(block.text, encoding="utf-8")
         check(execute("python script_of_a_page.py"), block, block.text)
 
 
 def compile_file(path, block):
-    if path.endswith(".py"):
-        with open(path, encoding="utf-8") as file:
-            compile(file.read(), f"{os.path.basename(path)} ({block.place})", "exec")
+    if path.suffix == ".py":
+        compile(read_text(path), f"{path.name} ({block.place})", "exec")
 
 
 def apply_diff(block, folder):
@@ -166,15 +147,13 @@ def apply_diff(block, folder):
     parts = re.split(r"^@@ (\S+) @@\n", block.text, flags=re.M)
     assert parts[0] == "" and len(parts) > 1, f"{block.place}: begin with '@@ FILE @@'"
     for name, lines in zip(parts[1::2], parts[2::2]):
-        path = os.path.join(str(folder), name)
+        path = Path(folder, name)
         rows = [row or " " for row in lines.splitlines()]
         old = "".join(row[1:] + "\n" for row in rows if row[0] in " -")
         new = "".join(row[1:] + "\n" for row in rows if row[0] in " +")
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = read_text(path)
         assert text.count(old) == 1, f"{block.place}: {text.count(old)} times in {name}:\n{old}"
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text.replace(old, new))
+        path.write_text(text.replace(old, new), encoding="utf-8")
         compile_file(path, block)
 
 
@@ -233,12 +212,7 @@ def shortened(command):
 
 
 class Page:
-    """A page of the repository whose blocks run in one folder, each block once.
-
-    Args:
-        page: its path in the repository.
-        folder: an existing folder.
-    """
+    """A page of the repository whose blocks run in one folder, each block once."""
 
     def __init__(self, page, folder):
         self.folder = folder
@@ -253,28 +227,21 @@ class Page:
 
 
 class InProcess:
-    """Executes commands of toolkit in this process, which has loaded TensorFlow, and others beside.
-
-    Args:
-        cli: the fixture `cli`.
-        monkeypatch: the fixture.
-    """
+    """Executes commands of toolkit in this process, which has TensorFlow, and others beside it."""
 
     def __init__(self, cli, monkeypatch):
         self._cli, self._monkeypatch = cli, monkeypatch
 
     def __call__(self, command):
         words = shlex.split(command, comments=True)
-        if set(words) & SHELL_WORDS:
-            return run_shell(command, {})
-        if words[0] == "toolkit":
-            return self._run_toolkit(command, words[1:])
         name = "python -c" if words[:2] == ["python", "-c"] else words[0]
-        if name in PROGRAMS:
-            arguments = words[len(name.split()) :]
-            result = process_fixtures.run(*arguments, statements=PROGRAMS[name])
-            return Output(result.code, result.out + result.err)
-        return run_shell(command, {})
+        if set(words) & SHELL_WORDS or name not in ("toolkit", *PROGRAMS):
+            return run_shell(command, {})
+        if name == "toolkit":
+            return self._run_toolkit(command, words[1:])
+        arguments = words[len(name.split()) :]
+        result = process_fixtures.run(*arguments, statements=PROGRAMS[name])
+        return Output(result.code, result.out + result.err)
 
     def _run_toolkit(self, command, words):
         if words[0] in STARTERS:
@@ -287,31 +254,22 @@ class InProcess:
 
 
 class Shell:
-    """Executes commands as a user's shell does, in an environment where pip may install.
-
-    Args:
-        environment: a layer of the installed environment.
-    """
+    """Executes commands as a user's shell does, in a layer in which pip may install."""
 
     def __init__(self, environment):
         self._variables = environment.variables()
         for name, text in SCRIPTS.items():
-            path = os.path.join(environment.bin, name)
-            with open(path, "w") as file:
-                file.write("#!/bin/sh\n" + text.format(environment.python) + "\n")
-            os.chmod(path, 0o755)
+            path = Path(environment.bin, name)
+            path.write_text("#!/bin/sh\n" + text.format(environment.python) + "\n")
+            path.chmod(0o755)
 
     def __call__(self, command):
         return run_shell(command, shortened(command), self._variables)
 
 
 def run_shell(command, variables, environment=None):
-    """Run a command by bash in the working directory.
-
-    Args:
-        command: a line for bash.
-        variables: what is added to the environment.
-        environment: by default that of this process, with its Python first on PATH.
+    """Run a command by bash in the working directory, with more variables in the environment: by
+    default that of this process, with its Python first on PATH.
     """
     if environment is None:
         python = os.path.dirname(sys.executable)

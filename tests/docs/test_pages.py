@@ -8,7 +8,7 @@ import os
 import shutil
 
 import pytest
-from file_fixtures import REPOSITORY, forget_modules
+from file_fixtures import REPOSITORY, forget_modules, read_text
 from page_fixtures import (
     InProcess,
     Output,
@@ -17,7 +17,6 @@ from page_fixtures import (
     commands_of,
     fast_part,
     missing_lines,
-    page_path,
     parse_blocks,
     read_blocks,
     run_blocks,
@@ -41,9 +40,8 @@ def has_slow_part(page):
 
 def copy_samples(page, folder):
     """Copy the samples where a page names them."""
-    with open(page_path(page), encoding="utf-8") as file:
-        if "samples/" in file.read():
-            shutil.copytree(os.path.join(REPOSITORY, "samples"), str(folder / "samples"))
+    if "samples/" in read_text(REPOSITORY, page):
+        shutil.copytree(os.path.join(REPOSITORY, "samples"), str(folder / "samples"))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import re
 import sys
 
 import pytest
-from file_fixtures import REPOSITORY
+from file_fixtures import REPOSITORY, read_text
 
 import toolkit
 from toolkit import hookspecs
@@ -16,28 +16,23 @@ from toolkit.options import CoreOptions
 
 @pytest.fixture(scope="module")
 def site():
-    """The module that writes the reference of the site."""
+    """The module that writes the reference of the site, by that of the page for authors."""
     sys.path.insert(0, os.path.join(REPOSITORY, "docs"))
     yield importlib.import_module("make_site")
     del sys.path[0]
 
 
-@pytest.fixture
-def generator(site):
-    """The module that writes the page for authors."""
-    return sys.modules["write_reference"]
-
-
-def test_the_reference_is_up_to_date(generator):
-    with open(generator.PATH, encoding="utf-8") as file:
-        is_equal = file.read() == generator.make_page()
+def test_the_reference_is_up_to_date(site):
+    generator = sys.modules["write_reference"]
+    is_equal = read_text(generator.PATH) == generator.make_page()
     assert is_equal, f"docs/plugins/reference.md is out of date: run '{generator.COMMAND}'"
 
 
-def test_the_reference_has_each_hook(generator):
+def test_the_reference_has_each_hook(site):
     hooks = {n for n, f in vars(hookspecs).items() if hasattr(f, "toolkit_spec")}
     assert len(hooks) >= 20
-    assert hooks <= set(re.findall(r"^#### (\w+)$", generator.make_page(), re.M))
+    page = sys.modules["write_reference"].make_page()
+    assert hooks <= set(re.findall(r"^#### (\w+)$", page, re.M))
 
 
 def test_the_site_has_each_command_option_and_public_name(site):
