@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import toolkit
 from toolkit.cli import run_command
 from toolkit.display import waits
 
@@ -17,6 +18,8 @@ import meter  # noqa: E402
 import process_fixtures  # noqa: E402
 import tiers  # noqa: E402
 from environment_fixtures import _folder_of_environment, installed  # noqa: E402, F401
+from file_fixtures import forget_modules  # noqa: E402
+from linear_fixtures import LINEAR, write_bars  # noqa: E402
 from workers import count_workers  # noqa: E402
 
 # A shell ignores Ctrl-C for its jobs in the background, nohup the end of its terminal, and so would
@@ -111,10 +114,9 @@ def _one_thread_within_an_op():
 
     The first session decides for the process, and the order of sums depends on the number.
     """
-    from toolkit import tf
-
-    with tf.Graph().as_default():
-        tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=1)).close()
+    with toolkit.tf.Graph().as_default():
+        config = toolkit.tf.ConfigProto(intra_op_parallelism_threads=1)
+        toolkit.tf.Session(config=config).close()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -136,9 +138,7 @@ def _user_folders(tmp_path_factory):
 @pytest.fixture
 def graph():
     """A fresh default graph."""
-    from toolkit import tf
-
-    with tf.Graph().as_default() as fresh:
+    with toolkit.tf.Graph().as_default() as fresh:
         yield fresh
 
 
@@ -152,8 +152,6 @@ def here(tmp_path, monkeypatch):
         if name.startswith(("TOOLKIT_", "TF_CONFIG", "SLURM_")) and name != "TOOLKIT_CACHE":
             monkeypatch.delenv(name)
     yield tmp_path
-    from file_fixtures import forget_modules
-
     forget_modules(tmp_path)
 
 
@@ -169,8 +167,6 @@ def site(here, monkeypatch):
 @pytest.fixture
 def data(here):
     """Images of bars in the working directory, as `--data` names them."""
-    from linear_fixtures import write_bars
-
     return write_bars("bars.npz")
 
 
@@ -207,7 +203,6 @@ def made_once(_made_folders, tmp_path_factory, tmp_path):
 
     `made_once(make, 2)` is a folder `made` in `tmp_path`; `make(2)` is called once for all tests.
     """
-    from file_fixtures import forget_modules
 
     def copy(make, *arguments, name="made"):
         key = (make, *arguments)
@@ -225,8 +220,6 @@ def made_once(_made_folders, tmp_path_factory, tmp_path):
 
 
 def _train(*argv):
-    from linear_fixtures import write_bars
-
     write_bars("bars.npz")
     words = ["run", "--data", "npz:bars.npz", "--run-dir", "run", "--steps-per-call", "1"]
     assert run_command([*words, *argv]) == 0
@@ -240,7 +233,6 @@ def golden(made_once):
     and its data `bars.npz`. `plugin` names another plugin, `name` the copy. The run makes one step
     per call, which takes two thirds of the time, also where it continues or is replayed.
     """
-    from linear_fixtures import LINEAR
 
     def copy(*flags, plugin=LINEAR, name="trained"):
         return made_once(_train, "--plugin", plugin, *map(str, flags), name=name)

@@ -10,18 +10,11 @@ class DearestFirst(LoadFileScheduling):
     The scheduler of xdist begins with the files of most tests.
     """
 
-    def __init__(self, config, log):
-        super().__init__(config, log)
-        self._seconds = tiers.read_seconds()
-        self._costs = {}  # of files, as far as they were asked for
-
     def _assign_work_unit(self, node):
-        dearest = max(self.workqueue, key=self._cost)
-        self.workqueue.move_to_end(dearest, last=False)
-        super()._assign_work_unit(node)
+        seconds = tiers.read_seconds()
 
-    def _cost(self, file):
-        if file not in self._costs:
-            tests = self.workqueue[file]
-            self._costs[file] = sum(tiers.seconds_of(test, self._seconds) for test in tests)
-        return self._costs[file]
+        def cost(file):
+            return sum(tiers.seconds_of(test, seconds) for test in self.workqueue[file])
+
+        self.workqueue.move_to_end(max(self.workqueue, key=cost), last=False)
+        super()._assign_work_unit(node)

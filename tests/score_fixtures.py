@@ -67,19 +67,8 @@ class QuarterClassifier:
 
 def make_options(**changes):
     """The options that the scores read."""
-    values = {
-        "features": "auto",
-        "quick_samples": 200,
-        "score_samples": 300,
-        "two_sample": False,
-        **{"evaluate": True, "best_metric": None},
-        "eval_batch_size": 500,
-        "latent": "normal",
-        "latent_size": 5,
-        "conditional": "none",
-        "data": "mnist5k",
-        "image_size": None,
-        "channels": None,
-        "validation_share": 0.1,
-    }
-    return types.SimpleNamespace(**dict(values, **changes))
+    scores = {"features": "auto", "quick_samples": 200, "score_samples": 300, "two_sample": False}
+    model = {"latent": "normal", "latent_size": 5, "conditional": "none"}
+    data = {"data": "mnist5k", "image_size": None, "channels": None, "validation_share": 0.1}
+    evaluations = {"evaluate": True, "best_metric": None, "eval_batch_size": 500}
+    return types.SimpleNamespace(**{**scores, **model, **data, **evaluations, **changes})
