@@ -9,35 +9,23 @@ import threading
 from pathlib import Path
 
 import pytest
+from linear_fixtures import LINEAR, write_bars
 from process_fixtures import PATIENCE
+from run_fixtures import checkpoint_file, set_state, write_plugin
 
 import toolkit
 from toolkit import CheckpointError, InterruptedRun, UsageError, api, cached_run, testing
 from toolkit.plugins import Plugins
-from toolkit.storage.run_folder import RunFolder
 from toolkit.training.signals import FirstSignal
 
-PLUGIN = """
-from toolkit import hookimpl
-from toolkit_classifier import build, call, loss, optimize, predict
-
-@hookimpl
-def options():
-    from toolkit_classifier.options import ClassifierOptions
-
-    return ClassifierOptions
-"""
-
-
-THREE_STEPS = {"steps": 3, "steps_per_call": 1, "evaluate": False, "best_metric": "none"}
+THREE_STEPS = {"steps": 3, "checkpoint_steps": 3, "steps_per_call": 1, "evaluate": False}
 
 
 @pytest.fixture(scope="module")
 def trained_run(tmp_path_factory):
-    """The folder of a small classifier."""
-    folder = tmp_path_factory.mktemp("classifier")
-    data = testing.write_digits(str(folder / "digits.npz"), count=90)
-    testing.train("classifier", str(folder / "run"), data=data, network="mlp", **THREE_STEPS)
+    """The folder of a small run."""
+    folder = tmp_path_factory.mktemp("trained")
+    testing.train(LINEAR, str(folder / "run"), data=write_bars(folder / "bars.npz"), **THREE_STEPS)
     return str(folder / "run")
 
 
@@ -62,8 +50,8 @@ class Cache:
         self.after_training(run_dir)
         return toolkit.open_trained(self._run)
 
-    def open(self, plugin="classifier", options=None, **arguments):
-        with cached_run(plugin, options or {"network": "mlp"}, **arguments) as trained:
+    def open(self, plugin=LINEAR, options=None, **arguments):
+        with cached_run(plugin, options or {}, **arguments) as trained:
             return trained
 
 
@@ -75,7 +63,7 @@ def cache(monkeypatch, tmp_path, trained_run):
 def test_a_run_is_trained_once_and_then_found(cache):
     first, again = cache.open(), cache.open()
     (name,) = os.listdir(cache.folder)
-    assert name.startswith("classifier-") and len(cache.trainings) == 1
+    assert name.startswith("Linear-") and len(cache.trainings) == 1
     assert first.sha256 == again.sha256 and first.step == 3
 
 
@@ -86,7 +74,7 @@ def test_a_path_counts_as_its_text(cache):
 
 
 def test_other_options_another_key_or_plugin_are_another_run(cache, tmp_path):
-    (tmp_path / "other.py").write_text(PLUGIN)
+    write_plugin(path=str(tmp_path / "other.py"))
     cases = [({}, None), ({"seed": 1}, None), ({}, "a"), ({}, {"b": [1, 2]}), ({"data": "x"}, None)]
     for options, key in cases + cases:
         cache.open(options=options, key=key)
@@ -101,12 +89,12 @@ def test_with_a_key_the_data_count_by_it_alone(cache):
 
 
 def test_a_file_counts_by_its_code_whatever_its_path(cache, tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
+    write_plugin()
     for plugin in ("mine.py", "./mine.py", str(tmp_path / "mine.py")):
         cache.open(plugin)
     assert len(cache.trainings) == 1
-    (tmp_path / "mine.py").write_text(PLUGIN + "VERSION = 2\n")
+    write_plugin("    version = 2")
     cache.open("mine.py")
     assert len(cache.trainings) == 2
     assert all(name.startswith("mine-") for name in os.listdir(cache.folder))
@@ -115,7 +103,7 @@ def test_a_file_counts_by_its_code_whatever_its_path(cache, tmp_path, monkeypatc
 @pytest.mark.parametrize("change", ["version of the plugin", "code of the plugin", "the toolkit"])
 def test_an_upgrade_trains_another_run(cache, monkeypatch, change):
     cache.open()
-    model = api.load_plugins("classifier").model
+    model = api.load_plugins(LINEAR).model
     if change == "version of the plugin":
         plugins = Plugins(model._replace(distribution="toolkit 9.9"))
         monkeypatch.setattr(api, "load_plugins", lambda *_, **__: plugins)
@@ -136,7 +124,7 @@ def test_an_interrupted_training_does_not_name_its_deleted_folder(cache):
     with pytest.raises(InterruptedRun) as raised:
         cache.open()
     assert cache.folder not in str(raised.value) + raised.value.hint
-    assert "while 'classifier' was trained for the cache; nothing is saved" in raised.value.message
+    assert "while 'Linear' was trained for the cache; nothing is saved" in raised.value.message
     assert raised.value.exit_code == 128 + 15
     assert [os.listdir(path) for path in glob.glob(os.path.join(cache.folder, "*"))] == [[]]
 
@@ -180,27 +168,25 @@ def test_a_signal_ends_the_wait_for_another_process_within_a_run(cache, monkeypa
     assert cache.trainings == []
 
 
-def interrupt_training(folder):
-    RunFolder(folder).record("end", status="interrupted", summary=None)
-
-
-def damage_checkpoint(folder):
-    for path in glob.glob(os.path.join(folder, "checkpoints", "*.data-*")):
-        os.truncate(path, 100)
-
-
-@pytest.mark.parametrize("damage", [interrupt_training, damage_checkpoint])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda run: set_state(run, status="interrupted", summary=None),
+        lambda run: os.truncate(checkpoint_file(run, 3), 100),
+    ],
+    ids=["half", "damaged"],
+)
 def test_half_or_damaged_a_run_of_the_cache_is_refused_with_its_folder(cache, damage):
     cache.open()
     (folder,) = glob.glob(os.path.join(cache.folder, "*"))
-    damage(os.path.join(folder, "content", "run"))
+    damage(Path(folder, "content", "run"))
     with pytest.raises(CheckpointError) as raised:
         cache.open()
     assert f"Delete {folder}; it will be trained again." in raised.value.hint
 
 
 def test_a_plugin_file_that_a_stranger_may_have_named_is_not_executed(cache, tmp_path):
-    (tmp_path / "stranger.py").write_text("open('executed', 'w').close()\n" + PLUGIN)
+    (tmp_path / "stranger.py").write_text("open('executed', 'w').close()\n")
     with pytest.raises(UsageError, match="option mine names the plugin '.*stranger.py'"):
         cache.open(str(tmp_path / "stranger.py"), named_by="option mine")
     assert not os.path.exists("executed") and not os.path.isdir(cache.folder)
