@@ -25,7 +25,6 @@ from toolkit.options import (
     resolve,
     result_options,
 )
-from toolkit.options.resolution import describe_errors
 from toolkit.plugins import Plugins
 
 # Numbers that count nothing.
@@ -47,7 +46,13 @@ class Many(Options):
 
 def one(name, text):
     """What an option of the core or of `Many` becomes."""
-    return getattr(resolve([("many", Many)], flags={name: text}).options, name)
+    return getattr(resolved_of(Many, **{name: text}).options, name)
+
+
+def resolved_of(*classes, layers=(), environment=None, **flags):
+    """The options of classes, each of which is a plugin by its name in small letters."""
+    plugins = [(cls.__name__.lower(), cls) for cls in classes]
+    return resolve(plugins, layers, environment, flags)
 
 
 def refuse(*arguments, **more):
@@ -131,7 +136,7 @@ ARGUMENT = "should be numbers, true, false or text"
         ("'beta1' is not of the form name=value", "optimizer_args", ["beta1"]),
         (ARGUMENT, "optimizer_args", [{"a": v} for v in (None, [1], 10**400, {"b": 1})]),
         ("Option 'kind' is 'c' (flag --kind): should be 'a' or 'b'", "kind", ["c"]),
-        ("should be a finite number.", "floats", [[1.0, float("nan")]]),
+        ("should be a finite number.", "floats", [[1.0, float("nan"), float("nan")]]),
         ("should be a finite number.", "rates", ["a=inf"]),
         ("should be a finite number", "learning_rate", ["inf", float("inf"), "1e999"]),
         (WHOLE, "batch_size", ["1e3", "0x10", "２", "٣", "five", "1.5", "--3", "-0x1", "1 0", ""]),
@@ -152,11 +157,6 @@ def test_one_error_reports_all_wrong_values():
         "Option 'keep_checkpoints' is 0 (a.toml)",
         "Option 'seed' is -1 (a.toml)",
     ]
-
-
-def test_equal_faults_give_one_sentence():
-    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": 0} for i in range(9)]
-    assert describe_errors(errors, {"x": "default"}) == "Option 'x' is 0 (default): should be odd."
 
 
 # --------------------------------------------------------------------------------------- precedence
@@ -239,9 +239,8 @@ FIXED = "has a name that"
 )
 def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
     second = pydantic.create_model("Odd", __base__=Options, **{name: (bool, option(True, "x"))})
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=f"^Option '{name}' of plugin 'second' {message}"):
         merge([("linear", LinearOptions), ("second", second)])
-    assert caught.value.message.startswith(f"Option '{name}' of plugin 'second' {message}")
 
 
 @pytest.mark.parametrize(
@@ -281,9 +280,8 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
 def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, message):
     if text is not None:
         (tmp_path / name).write_bytes(text)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=message):
         config.read(str(tmp_path / name))
-    assert message in caught.value.message
 
 
 # ------------------------------------------------------------------------------------------ presets
@@ -296,10 +294,6 @@ class Recipes(Options):
 
     preset: Literal["slow", "fast"] = option("slow", "which recipe")
     gain: float = option(1.0, "a factor")
-
-
-def with_preset(layers=(), environment=None, **flags):
-    return resolve([("recipes", Recipes)], layers, environment, flags)
 
 
 FILE = [("a.toml", {"preset": "fast"})]
@@ -329,7 +323,7 @@ NOTE = "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.to
 def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which(
     layers, more, rate, gain, notes
 ):
-    resolved = with_preset(layers, **more)
+    resolved = resolved_of(Recipes, layers=layers, **more)
     assert (resolved.options.learning_rate, resolved.options.gain) == (rate, gain)
     assert resolved.notes == notes
     if rate != 0.5:
@@ -367,15 +361,14 @@ class Momenta(Options):
     ],
 )
 def test_arguments_of_a_preset_are_for_its_own_optimizer(flags, arguments):
-    resolved = resolve([("momenta", Momenta)], flags=flags)
+    resolved = resolved_of(Momenta, **flags)
     assert resolved.options.optimizer_args == arguments
     left_out = (
         f"optimizer_args of preset {resolved.options.preset} are left out: "
         f"optimizer is {flags.get('optimizer')} (flag --optimizer)"
     )
     assert resolved.notes == ([] if arguments else [left_out])
-    again = resolve([("momenta", Momenta)], [saved(resolved)])
-    assert again.options == resolved.options
+    assert resolved_of(Momenta, layers=[saved(resolved)]).options == resolved.options
 
 
 def test_arguments_of_a_plugin_are_for_its_own_optimizer():
@@ -383,8 +376,7 @@ def test_arguments_of_a_plugin_are_for_its_own_optimizer():
         core_defaults = {"optimizer_args": {"beta1": 0.5}}
 
     for optimizer, arguments in (("adamw", {"beta1": 0.5}), ("sgd", {})):
-        resolved = resolve([("defaults", Defaults)], flags={"optimizer": optimizer})
-        assert resolved.options.optimizer_args == arguments
+        assert resolved_of(Defaults, optimizer=optimizer).options.optimizer_args == arguments
 
 
 class Styles(Options):
@@ -397,19 +389,14 @@ class Styles(Options):
     width: int = option(5, "of a line")
 
 
-def with_two(layers=(), **flags):
-    return resolve([("recipes", Recipes), ("styles", Styles)], layers, None, flags)
-
-
 def test_two_classes_have_presets_of_their_own():
-    resolved = with_two(style="thick")
+    resolved = resolved_of(Recipes, Styles, style="thick")
     assert (resolved.options.width, resolved.options.gain) == (9, 2.0)
     origins = (str(resolved.origins[name]) for name in ("width", "gain"))
     assert [*origins] == ["preset thick", "preset slow"]
-    assert with_two(style="thick", width="3").options.width == 3
-    assert with_two([("a.toml", {"width": 4})], style="thick").notes == [
-        "width is 9 by preset thick (flag --style), no longer 4 (a.toml)"
-    ]
+    assert resolved_of(Recipes, Styles, style="thick", width="3").options.width == 3
+    replaced = resolved_of(Recipes, Styles, layers=[("a.toml", {"width": 4})], style="thick")
+    assert replaced.notes == ["width is 9 by preset thick (flag --style), no longer 4 (a.toml)"]
 
 
 def saved(resolved):
@@ -432,7 +419,8 @@ def test_an_origin_is_read_as_it_was_saved_and_what_is_none_is_left_out():
 
 
 def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run():
-    again = with_preset([saved(with_preset(log_steps="7"))], preset="fast")
+    first = resolved_of(Recipes, log_steps="7")
+    again = resolved_of(Recipes, layers=[saved(first)], preset="fast")
     assert (again.options.learning_rate, again.options.gain) == (0.9, 1.0)
     assert again.options.log_steps == 7 and again.notes == []
     assert str(again.origins["log_steps"]) == "r/config.json: flag --log-steps"
@@ -440,8 +428,8 @@ def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run():
 
 
 def test_a_choice_of_a_saved_run_that_a_preset_replaces_is_noted():
-    layer = saved(with_preset(learning_rate="0.3", gain="5"))
-    again = with_preset([layer], preset="fast")
+    first = resolved_of(Recipes, learning_rate="0.3", gain="5")
+    again = resolved_of(Recipes, layers=[saved(first)], preset="fast")
     assert (again.options.learning_rate, again.options.gain) == (0.9, 5.0)
     assert again.notes == [
         "learning_rate is 0.9 by preset fast (flag --preset), "
@@ -450,8 +438,8 @@ def test_a_choice_of_a_saved_run_that_a_preset_replaces_is_noted():
 
 
 def test_a_saved_run_without_a_new_preset_has_its_values_and_their_first_origins():
-    first = with_preset(preset="fast", gain="3")
-    again = with_preset([saved(first)])
+    first = resolved_of(Recipes, preset="fast", gain="3")
+    again = resolved_of(Recipes, layers=[saved(first)])
     assert again.options.model_dump() == first.options.model_dump()
     assert saved(again) == saved(first)
 
@@ -464,30 +452,27 @@ class FastByDefault(Recipes):
 
 
 def test_a_plugin_may_choose_the_preset_of_its_options():
-    assert resolve([("recipes", FastByDefault)]).options.learning_rate == 0.9
+    assert resolved_of(FastByDefault).options.learning_rate == 0.9
 
 
 class Ranked(Options):
     core_defaults = {"best_metric": "min:distance"}
 
 
-def ranked(layers=(), **flags):
-    return resolve([("ranked", Ranked)], layers, flags=flags)
-
-
 def test_a_plugins_best_metric_counts_only_with_evaluations():
-    without = ranked(evaluate="no")
-    assert ranked(evaluate="yes").options.best_metric == "min:distance"
+    without = resolved_of(Ranked, evaluate="no")
+    assert resolved_of(Ranked, evaluate="yes").options.best_metric == "min:distance"
     assert not without.options.evaluate and without.notes == []
     with pytest.raises(UsageError, match="^best_metric .flag --best-metric. needs evaluations"):
-        ranked(evaluate="no", best_metric="min:distance")
+        resolved_of(Ranked, evaluate="no", best_metric="min:distance")
 
 
 def test_a_plugins_best_metric_is_back_where_a_resume_evaluates_again():
-    again = ranked([saved(ranked(evaluate="no"))], evaluate="yes")
+    without, none = resolved_of(Ranked, evaluate="no"), resolved_of(Ranked, best_metric="none")
+    again = resolved_of(Ranked, layers=[saved(without)], evaluate="yes")
     assert again.options.best_metric == "min:distance"
     assert again.origins["best_metric"].saved == "plugin ranked"
-    assert ranked([saved(ranked(best_metric="none"))]).options.best_metric is None
+    assert resolved_of(Ranked, layers=[saved(none)]).options.best_metric is None
 
 
 class Traced(Options):
@@ -529,40 +514,23 @@ class Conditional(Options):
         return dict(super().idle_options(), left="the sun shines")
 
 
-CONDITIONAL = [("conditional", Conditional)]
-
-
 @pytest.mark.parametrize(
-    "given, notes",
+    "flags, reasons",
     [
-        ({}, []),
-        ({"flags": {"softness": "2"}}, ["softness (flag --softness) {}: mode is plain"]),
-        ({"flags": {"softness": "2", "mode": "soft"}}, []),
-        # `evaluate` and `predict` use it.
-        ({"flags": {"evaluate": "no", "eval_batch_size": "5"}}, []),
-        (
-            {"layers": [("a.toml", {"clip_limit": 2, "clip": "none"})]},
-            ["clip_limit (a.toml) {}: clip is none"],
-        ),
-        (
-            {"environment": {"TOOLKIT_DECAY_STEPS": "5"}},
-            ["decay_steps (TOOLKIT_DECAY_STEPS) {}: schedule is constant"],
-        ),
-        (
-            {"flags": {"evaluate": "no", "evaluate_steps": "5"}},
-            ["evaluate_steps (flag --evaluate-steps) {}: evaluate is off"],
-        ),
+        ({}, {}),
+        ({"softness": "2"}, {"softness": "mode is plain"}),
+        ({"softness": "2", "mode": "soft"}, {}),
+        ({"evaluate": "no", "eval_batch_size": "5"}, {}),  # `evaluate` and `predict` use it
+        ({"decay_steps": "5"}, {"decay_steps": "schedule is constant"}),
+        ({"evaluate": "no", "evaluate_steps": "5"}, {"evaluate_steps": "evaluate is off"}),
         # One that the plugin finds itself.
-        (
-            {"flags": {"left": "2", "softness": "2"}},
-            [
-                "left (flag --left) {}: the sun shines",
-                "softness (flag --softness) {}: mode is plain",
-            ],
-        ),
+        ({"left": "2", "softness": "2"}, {"left": "the sun shines", "softness": "mode is plain"}),
     ],
 )
-def test_a_value_without_effect_is_noted_once_with_its_origin_and_the_reason(given, notes):
-    resolved = resolve(CONDITIONAL, **given)
-    assert sorted(resolved.notes) == [note.format("has no effect") for note in notes]
-    assert resolve(CONDITIONAL, [saved(resolved)]).notes == []  # a resume
+def test_a_value_without_effect_is_noted_once_with_its_origin_and_the_reason(flags, reasons):
+    resolved = resolved_of(Conditional, **flags)
+    assert sorted(resolved.notes) == [
+        f"{name} (flag --{name.replace('_', '-')}) has no effect: {reason}"
+        for name, reason in reasons.items()
+    ]
+    assert resolved_of(Conditional, layers=[saved(resolved)]).notes == []  # a resume
