@@ -45,6 +45,11 @@ class Ended(NamedTuple):
     out: str
     err: str
 
+    def ok(self):
+        """Itself, where it has ended well, as it has to."""
+        assert self.code == 0, self.err
+        return self
+
     def json(self):
         """The one object on stdout."""
         return json.loads(self.out)

@@ -114,9 +114,7 @@ def test_a_broken_command_is_listed_with_the_reason_and_fails_when_it_is_called(
     cli, offer, target, source, code, message
 ):
     offer("broken = " + target, source=source)
-    result = cli("--help")
-    assert result.code == 0
-    text = " ".join(result.out.split())
+    text = " ".join(cli("--help").ok().out.split())
     assert "broken broken: " in text and message in text
     called = cli("broken")
     assert called.code == code and message in called.err
@@ -133,7 +131,7 @@ def test_a_command_that_two_packages_offer_is_refused(cli, offer):
 
 def test_plugins_list_shows_the_commands_without_importing_them(cli, offer):
     offer("greet = added_commands:greet")
-    rows = json.loads(cli("plugins", "list", "--json").out)
+    rows = cli("plugins", "list", "--json").json()
     (row,) = [row for row in rows if row["name"] == "greet"]
     assert (row["kind"], row["distribution"], row["state"]) == ("command", "one-dist", "ok")
     assert "added_commands" not in sys.modules

@@ -24,9 +24,7 @@ def write(path, **values):
 
 def printed(cli, *argv):
     """Name -> {"value", "origin"} of `--print-config --json`."""
-    result = cli("run", *(argv + ("--print-config", "--json")))
-    assert result.code == 0, result.err
-    return json.loads(result.out)
+    return cli("run", *argv, "--print-config", "--json").ok().json()
 
 
 class WithPaths(Options):
@@ -108,20 +106,11 @@ def test_a_home_folder_is_spelled_out(monkeypatch):
     assert find_path("~/a.npz", ["/base"]) == "/home/ada/a.npz"
 
 
-NAMES = "'plugin' is one name and 'with' a list of names"
-
-
 @pytest.mark.parametrize(
-    "name, value, message",
-    [
-        ("plugin", 3, NAMES),
-        ("plugin", "\ud800", NAMES),
-        ("with", "one", NAMES),
-        ("with", [5], NAMES),
-    ],
+    "name, value", [("plugin", 3), ("plugin", "\ud800"), ("with", "one"), ("with", [5])]
 )
-def test_plugin_is_a_name_with_a_list(here, name, value, message):
-    with pytest.raises(UsageError, match=message):
+def test_plugin_is_a_name_with_a_list(here, name, value):
+    with pytest.raises(UsageError, match="'plugin' is one name and 'with' a list of names"):
         configuration.read(str(write(here / "a.json", **{name: value})))
 
 
@@ -154,9 +143,8 @@ def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatc
 
 
 def test_print_config_as_text_has_one_line_per_option_and_leaves_nothing(cli, here):
-    result = cli("run", "--plugin", LINEAR, "--print-config", "--gain", "2")
+    result = cli("run", "--plugin", LINEAR, "--print-config", "--gain", "2").ok()
     lines = {line.split()[0]: line.split()[1:] for line in result.out.split("\n") if line}
-    assert result.code == 0
     assert lines["gain"] == ["2.0", "flag", "--gain"]
     assert lines["steps"] == ["none", "default"]
     assert set(lines) == set(CoreOptions.model_fields) | {"plugin", "with", "gain"}
@@ -182,31 +170,23 @@ def test_what_only_a_run_writes_is_no_option_of_a_person(cli, here, name):
 def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):
     monkeypatch.setenv("TOOLKIT_BATCHSIZE", "3")
     monkeypatch.setenv("TOOLKIT_CACHE", "cache")  # which is read elsewhere
-    result = cli("run", "--plugin", LINEAR, "--print-config")
-    assert result.code == 0
-    assert result.err == (
-        "warning: TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?\n"
-    )
+    warning = "warning: TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?\n"
+    assert cli("run", "--plugin", LINEAR, "--print-config").ok().err == warning
 
 
 def test_a_saved_configuration_runs_again_from_another_folder(cli, here, trained, monkeypatch):
     (here / "elsewhere").mkdir()
     monkeypatch.chdir(here / "elsewhere")
-    again = cli("run", "--config", trained / "run" / "config.json", "--run-dir", here / "again")
-    assert again.code == 0, again.err
-    first, second = (
-        read_json(trained, "run", "config.json"),
-        read_json(here, "again", "config.json"),
-    )
+    cli("run", "--config", trained / "run" / "config.json", "--run-dir", here / "again").ok()
+    runs = trained / "run", here / "again"
+    first, second = (read_json(run, "config.json") for run in runs)
     assert second.pop("data") == "npz:../trained/bars.npz"
     assert first.pop("data") == "npz:../bars.npz"
     assert second.pop("folder") == os.path.realpath(str(here / "again"))
     del first["folder"]
     assert first == second
-    summaries = [
-        read_json(f, "manifest.json")["summary"] for f in (trained / "run", here / "again")
-    ]
-    assert summaries[0]["test"] == summaries[1]["test"]
+    first, second = (read_json(run, "manifest.json")["summary"] for run in runs)
+    assert first["test"] == second["test"]
 
 
 def test_every_path_that_a_run_stores_is_relative_but_that_of_its_folder(trained):
@@ -237,8 +217,7 @@ def start(cli, here):
 
     def call(data="npz:data/bars.npz", plugin=LINEAR, more=()):
         argv = ["--plugin", plugin, "--data", data, "--run-dir", "work/run", *more]
-        result = cli("run", *argv, "--steps", 2, "--steps-per-call", 1, "--no-evaluate")
-        assert result.code == 0, result.err
+        cli("run", *argv, "--steps", 2, "--steps-per-call", 1, "--no-evaluate").ok()
         return here / "work" / "run"
 
     return call
@@ -250,8 +229,7 @@ def test_a_run_that_moved_alone_finds_its_data_plugin_and_extension(cli, here, s
     (here / "far" / "away").mkdir(parents=True)
     moved = shutil.move(str(path), str(here / "far" / "away"))
     for words in COMMANDS:
-        result = cli(*[word.replace("RUN", moved) for word in words])
-        assert result.code == 0, (words, result.err)
+        cli(*[word.replace("RUN", moved) for word in words]).ok()
     with open_trained(moved) as trained:
         assert trained.step == 4
     config = read_json(moved, "config.json")

@@ -5,19 +5,14 @@ import os
 import re
 
 import pytest
-from file_fixtures import REPOSITORY
+from file_fixtures import REPOSITORY, read_text
 
 from toolkit import errors
 from toolkit.storage import run_folder
 
 
-def text_of(*parts):
-    with open(os.path.join(REPOSITORY, *parts), encoding="utf-8") as file:
-        return file.read()
-
-
 def test_a_page_lists_every_exit_code():
-    text = text_of("docs", "troubleshooting.md").split("\nExit codes:")[1][:200]
+    text = read_text(REPOSITORY, "docs", "troubleshooting.md").split("\nExit codes:")[1][:200]
     codes = set(map(int, re.findall(r"\b(\d+)\b", text)))
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     assert {c.exit_code for c in classes if issubclass(c, errors.ToolkitError)} <= codes
@@ -35,7 +30,7 @@ DOCUMENTS = [
 
 def test_the_paths_that_the_documents_name_exist():
     for document in DOCUMENTS:
-        text = text_of(document)
+        text = read_text(REPOSITORY, document)
         paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
         for path in paths:
             assert os.path.exists(os.path.join(REPOSITORY, path)), f"{document} names {path}"
@@ -44,8 +39,10 @@ def test_the_paths_that_the_documents_name_exist():
 def test_each_message_of_the_troubleshooting_page_is_one_of_the_toolkit():
     sources = glob.glob(os.path.join(REPOSITORY, "toolkit", "**", "*.py"), recursive=True)
     sources += glob.glob(os.path.join(REPOSITORY, "plugins", "**", "*.py"), recursive=True)
-    code = re.sub(r'"\s+f?"', "", "".join(map(text_of, sources)))  # texts of several lines
-    messages = re.findall(r"^\| `(.*?)` \|", text_of("docs", "troubleshooting.md"), re.M)
+    code = re.sub(r'"\s+f?"', "", "".join(map(read_text, sources)))  # texts of several lines
+    messages = re.findall(
+        r"^\| `(.*?)` \|", read_text(REPOSITORY, "docs", "troubleshooting.md"), re.M
+    )
     assert len(messages) > 20
     for part in (part.strip(" '") for message in messages for part in message.split("...")):
         assert part in code
@@ -53,7 +50,9 @@ def test_each_message_of_the_troubleshooting_page_is_one_of_the_toolkit():
 
 def test_the_pages_on_runs_name_each_file_of_one(trained):
     files = {name + "/" * (trained / "run" / name).is_dir() for name in os.listdir(trained / "run")}
-    assert files <= set(re.findall(r"^\| `(\S+)` \|", text_of("docs", "runs.md"), re.M))
+    assert files <= set(
+        re.findall(r"^\| `(\S+)` \|", read_text(REPOSITORY, "docs", "runs.md"), re.M)
+    )
     assert files <= set(run_folder.__doc__.split()) | {".lock"}
 
 
@@ -61,7 +60,6 @@ def test_the_pages_on_runs_name_each_file_of_one(trained):
     "path", sorted(glob.glob(os.path.join(REPOSITORY, "samples", "configurations", "*.toml")))
 )
 def test_each_sample_configuration_resolves(cli, path):
-    result = cli("run", "--config", path, "--print-config")
-    assert result.code == 0, result.err
-    plugin = re.search(r'^plugin = "(\w+)"', text_of(path), re.M).group(1)
+    result = cli("run", "--config", path, "--print-config").ok()
+    plugin = re.search(r'^plugin = "(\w+)"', read_text(path), re.M).group(1)
     assert re.search(rf"^plugin\s+{plugin}$", result.out, re.M)

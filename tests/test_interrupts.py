@@ -1,6 +1,7 @@
 """Ctrl-C where the training loop does not handle it: what the command says, and what is left."""
 
 import os
+from pathlib import Path
 
 import process_fixtures
 import pytest
@@ -59,14 +60,10 @@ def test_a_run_that_is_interrupted_in_its_test_names_the_saved_step(cli, data, m
 
 
 def test_an_interrupt_while_a_plugin_is_loaded_says_that_nothing_was_written(cli, data):
-    with open("mine.py", "w") as file:
-        file.write("raise KeyboardInterrupt")
+    Path("mine.py").write_text("raise KeyboardInterrupt")
     forget()
-    result = cli(*run_words("./mine.py", data))
-    assert (result.code, result.err) == (
-        130,
-        "Interrupted while the plugins were loading; nothing was written.\n",
-    )
+    text = "Interrupted while the plugins were loading; nothing was written.\n"
+    assert cli(*run_words("./mine.py", data)) == (130, "", text)
 
 
 # A command in whose import of one of some modules SIGINT arrives; they are the first argument.
@@ -87,6 +84,7 @@ sys.meta_path.insert(0, Interrupter())
 from toolkit.cli import main
 main(sys.argv[2:])
 """
+TENSORFLOW = "tensorflow.python.client,tensorflow_core.python.client"
 RUN = ["run", "--plugin", "classifier", "--run-dir", "r"]
 EVALUATE = ["evaluate", "run", "--follow"]
 
@@ -94,11 +92,7 @@ EVALUATE = ["evaluate", "run", "--follow"]
 @pytest.mark.parametrize(
     "modules, argv, text",
     [
-        (
-            "tensorflow.python.client,tensorflow_core.python.client",
-            RUN,
-            "Interrupted before the first step; nothing was trained.",
-        ),
+        (TENSORFLOW, RUN, "Interrupted before the first step; nothing was trained."),
         ("click", EVALUATE, "Interrupted."),
         ("toolkit.cli.evaluate", EVALUATE, "Interrupted."),
         ("toolkit.inference.evaluation", EVALUATE, "Interrupted; 0 checkpoints were evaluated."),

@@ -94,9 +94,8 @@ def test_two_distributions_with_one_name_are_a_conflict_that_names_both(site, cl
     ]
     with pytest.raises(UsageError, match="'same' is provided by first-dist and by other-dist") as e:
         load("same")
-    assert e.value.hint == (
-        "Uninstall one of them, or name one of first_module:, other_module: instead."
-    )
+    hint = "Uninstall one of them, or name one of first_module:, other_module: instead."
+    assert e.value.hint == hint
     assert cli("plugins", "show", "same").code == 2
 
 
@@ -146,8 +145,7 @@ def test_a_file_that_fails_leaves_no_module(here):
 
 
 def test_show_lists_hooks_and_options(cli):
-    result = cli("plugins", "show", "linear_fixtures:Linear")
-    assert result.code == 0
+    result = cli("plugins", "show", "linear_fixtures:Linear").ok()
     assert "options, build, call, loss, optimize, predict, metrics" in result.out
     assert "gain" in result.out and "times" in result.out
 

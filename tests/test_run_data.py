@@ -11,11 +11,7 @@ import toolkit
 from toolkit import DataError, Decoded, Split, ToolkitError, check_features, hookimpl, testing
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
-from toolkit.run_data import (
-    open_from_options,
-    open_other_data,
-    open_run_data,
-)
+from toolkit.run_data import open_from_options, open_other_data, open_run_data
 
 
 def run_data_of(plugin, **options):
@@ -129,8 +125,7 @@ def test_a_resume_on_other_data_of_a_plugin_is_refused(tmp_path, monkeypatch):
 def test_a_run_says_how_many_examples_of_a_class_each_split_has(cli, here):
     labels = np.repeat(np.arange(3), [300, 80, 20])
     data = write_npz(here / "d.npz", IMAGES, labels)
-    result = cli("run", "--plugin", LINEAR, "--data", data, *ONE_STEP, "--run-dir", "run")
-    assert result.code == 0
+    result = cli("run", "--plugin", LINEAR, "--data", data, *ONE_STEP, "--run-dir", "run").ok()
     assert "per class: train 16 to 243, test 2 to 30, validation 2 to 27" in result.err
     assert json.loads((here / "run" / "manifest.json").read_text())["data"]["partition"]
 

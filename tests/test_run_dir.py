@@ -44,7 +44,6 @@ HERE = ": the working directory is in it.\nChoose another --run-dir.\n"
         (["./data/../data/", "--force"], DATA),
         ([".", "--force"], HERE),
         (["..", "--force"], HERE),
-        (["/", "--force"], HERE),
     ],
 )
 def test_a_folder_that_no_run_may_have_is_refused(cli, data, words, end):
@@ -80,8 +79,7 @@ def test_force_does_not_rename_a_folder_that_an_option_names(cli, data):
 
 def test_the_command_that_continues_a_run_can_be_copied(cli, data):
     name = "-x of a'b"
-    paused = cli(*FLAGS, "--data", data, f"--run-dir={name}", *QUICK, "--pause-at", 1)
-    assert paused.code == 0
+    paused = cli(*FLAGS, "--data", data, f"--run-dir={name}", *QUICK, "--pause-at", 1).ok()
     (command,) = [line for line in paused.out.splitlines() if line.startswith("resume ")]
     words = shlex.split(command)[1:]
     assert words[:2] == ["toolkit", "resume"]
@@ -116,7 +114,7 @@ def test_a_command_in_a_removed_folder_says_so(cli, trained, tmp_path, command):
         result = cli(*words, *(["--plugin", "classifier"] if command == ["run"] else []))
     finally:
         os.chdir(str(tmp_path))
-    assert (result.code, result.err) == (
-        2,
-        "Error: The working directory no longer exists.\nChange to another folder.\n",
+    assert result.code == 2
+    assert (
+        result.err == "Error: The working directory no longer exists.\nChange to another folder.\n"
     )

@@ -1,5 +1,6 @@
 """stdout and stderr that are closed or full, control characters in texts, and the locale C."""
 
+import contextlib
 import io
 import json
 import os
@@ -52,12 +53,8 @@ def run_on(here):
     """`run_on(stdout, stderr, *argv)` -> the exit code of a command with these streams."""
 
     def call(stdout, stderr, *argv):
-        before = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = stdout, stderr
-        try:
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
             return run_command([str(argument) for argument in argv])
-        finally:
-            sys.stdout, sys.stderr = before
 
     return call
 
@@ -167,9 +164,8 @@ def test_names_of_classes_files_and_arrays_are_shown_escaped(cli, here):
     results.append(cli("predict", "r" + EVIL, *files))
     results += [cli(command, "r" + EVIL) for command in ("evaluate", "doctor", "verify")]
     for result in results:
-        assert result.code == 0, result.err
-        assert_harmless(result.out + result.err)
-    rows = json.loads(cli("predict", "r" + EVIL, files[0], "--json").out)
+        assert_harmless(result.ok().out + result.err)
+    rows = cli("predict", "r" + EVIL, files[0], "--json").json()
     assert rows[0]["file"] == files[0] and rows[0]["class"] in ("a" + EVIL, "b")
     np.savez("odd.npz", **{EVIL: np.zeros(3)})
     result = cli("predict", "r" + EVIL, "odd.npz")
@@ -225,8 +221,8 @@ def test_runs_with_other_letters_work_in_the_locale_c(cli, here):
     train = ["run", "--plugin", LINEAR, "--data", "images:Bücher 東京", "--steps", 2]
     result = toolkit("", *train, "--run-dir", "läufe/α", cwd=str(here), LC_ALL="C")
     assert result.returncode == 0, result.stderr
-    for argv in (["predict", "läufe/α", "Bücher 東京/Öl/1ü.png"], ["verify", "läufe/α"]):
-        assert cli(*argv).code == 0, argv
-    assert cli("resume", "läufe/α", "--steps", 4).code == 0
+    cli("predict", "läufe/α", "Bücher 東京/Öl/1ü.png").ok()
+    cli("verify", "läufe/α").ok()
+    cli("resume", "läufe/α", "--steps", 4).ok()
     os.rename("Bücher 東京/Käse", "Bücher 東京/Brot")  # classes are compared as they were written
     assert cli("resume", "läufe/α", "--steps", 6).code == 4

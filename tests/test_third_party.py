@@ -32,8 +32,7 @@ def test_a_run_trains_and_tests(installed):
     argv = ["run", "--plugin", "vae", "--with", "journal", "--run-dir", "vae", "--hidden", 64]
     argv += ["--dump-steps", 15, "--dump-images", 4, "--steps", 20, "--batch-size", 8, "--json"]
     (result,) = installed.toolkit(argv)
-    assert result.code == 0, result.err
-    summary = result.json()
+    summary = result.ok().json()
     assert (summary["plugin"], summary["steps"]) == ("vae", 20)
     assert all(np.isfinite(value) for value in summary["test"]["metrics"].values())
     pictures = ["samples/step-00000015.png", "samples/step-00000020.png"]

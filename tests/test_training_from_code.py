@@ -3,9 +3,10 @@
 import io
 import sys
 import types
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR
 
 import toolkit
 
@@ -16,17 +17,13 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def watch(here, monkeypatch):
+def watch(data):
     """A function that trains, and returns what stdout and stderr got."""
 
     def call(stream=io.StringIO, run_dir="run", **more):
-        streams = io.StringIO(), stream()
-        data = write_bars("bars.npz")
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", streams[0])
-            patch.setattr(sys, "stderr", streams[1])
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(stream()) as err:
             toolkit.train(LINEAR, run_dir, {"data": data, "steps": 2, "steps_per_call": 1}, **more)
-        return [each.getvalue() for each in streams]
+        return [out.getvalue(), err.getvalue()]
 
     return call
 

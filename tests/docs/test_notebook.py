@@ -6,7 +6,7 @@ import re
 
 import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY
+from file_fixtures import REPOSITORY, read_text
 from page_fixtures import read_blocks
 
 SAMPLE = REPOSITORY + "/samples/notebook.py"
@@ -40,14 +40,12 @@ def cache(here, monkeypatch):
 def test_the_code_of_the_page_runs_from_top_to_bottom():
     blocks = [block for block in read_blocks("docs/python.md") if block.language == "python"]
     code = "\n".join([PICTURES, SMALL, *(block.text for block in blocks)])
-    result = process_fixtures.run(statements=code)
-    assert result.code == 0, result.err
+    process_fixtures.run(statements=code).ok()
 
 
 def test_the_sample_has_sixty_lines_and_runs_in_a_notebook():
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    with open(SAMPLE, encoding="utf-8") as file:
-        text = file.read()
+    text = read_text(SAMPLE)
     cells = [SMALL, *re.split(r"^# %%.*$", text, flags=re.M)[1:]]
     assert text.count("\n") <= 60
     notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, cells)))
