@@ -29,8 +29,8 @@ def save(folder, step):
         write(f"{ending} of step {step}", f"{folder.checkpoints.prefix(step)}.{ending}")
 
 
-def commit(folder, step, keep=99):
+def commit(folder, step, keep=99, tensors="tensors"):
     """Commit a step with a record of metrics."""
     folder.metrics.append({"step": step})
     save(folder, step)
-    folder.checkpoints.commit(step, 100.0 + step, "tensors", keep)
+    folder.checkpoints.commit(step, 100.0 + step, tensors, keep)

@@ -15,25 +15,20 @@ from toolkit.training.session_record import SessionRecord, TrainResult
 def disk(monkeypatch):
     """The calls that change what a machine finds after a power failure, in their order."""
     calls = []
-    fsync, replace, remove = os.fsync, os.replace, os.remove
 
-    def record_fsync(descriptor):
-        path = os.path.realpath(f"/proc/self/fd/{descriptor}")
-        name = os.path.basename(path)
-        calls.append(("sync", "temporary" if name.startswith(TEMPORARY_PREFIX) else name))
-        fsync(descriptor)
+    def record(function, kind, path_of):
+        inner = getattr(os, function)
 
-    def record_replace(source, target):
-        calls.append(("rename", os.path.basename(target)))
-        replace(source, target)
+        def call(*arguments):
+            name = os.path.basename(path_of(*arguments))
+            calls.append((kind, "temporary" if name.startswith(TEMPORARY_PREFIX) else name))
+            inner(*arguments)
 
-    def record_remove(path):
-        calls.append(("remove", os.path.basename(path)))
-        remove(path)
+        monkeypatch.setattr(os, function, call)
 
-    monkeypatch.setattr(os, "fsync", record_fsync)
-    monkeypatch.setattr(os, "replace", record_replace)
-    monkeypatch.setattr(os, "remove", record_remove)
+    record("fsync", "sync", lambda descriptor: os.path.realpath(f"/proc/self/fd/{descriptor}"))
+    record("replace", "rename", lambda source, target: target)
+    record("remove", "remove", lambda path: path)
     return calls
 
 

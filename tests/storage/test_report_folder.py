@@ -4,19 +4,19 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from folder_fixtures import begin
+from folder_fixtures import write as write_text
 
 from toolkit.errors import RetryError, ToolkitError
 from toolkit.files import write_json
 from toolkit.inference.evaluation import report
 from toolkit.storage.report_folder import open_report_folder
-from toolkit.storage.run_folder import RunFolder, reserve
+from toolkit.storage.run_folder import RunFolder
 
 
 @pytest.fixture
 def run(tmp_path):
-    folder = reserve(str(tmp_path / "run"))
-    folder.create({})
-    folder.checkpoints.begin_session(None)
+    folder = begin(tmp_path / "run")
     yield folder
     folder.unlock()
 
@@ -24,13 +24,8 @@ def run(tmp_path):
 def write(run, text, name="test-2"):
     """Write a report with this text; return the `ReportFolder`."""
     with open_report_folder(run, name) as reports:
-        write_text(os.path.join(reports.path, "a.txt"), text)
+        write_text(text, reports.path, "a.txt")
     return reports
-
-
-def write_text(path, text):
-    with open(path, "w") as file:
-        file.write(text)
 
 
 def read(run, name="test-2"):
@@ -67,7 +62,7 @@ def test_later_reports_replace_earlier_ones_unless_they_fail(run):
     write(run, "second")
     assert read(run) == "second" and os.listdir(run.file("reports")) == ["test-2"]
     with pytest.raises(OSError), open_report_folder(run, "test-2") as reports:
-        write_text(os.path.join(reports.path, "a.txt"), "half")
+        write_text("half", reports.path, "a.txt")
         raise OSError(28, "No space left on device")
     assert read(run) == "second" and os.listdir(run.file("reports")) == ["test-2"]
 
@@ -77,7 +72,7 @@ def test_reports_that_are_sealed_during_the_evaluation_stay(run):
     other = RunFolder(run.path)
     assert other.commits.entries()  # read before the seal
     with open_report_folder(other, "test-2") as reports:
-        write_text(os.path.join(reports.path, "a.txt"), "second")
+        write_text("second", reports.path, "a.txt")
         seal(run)
     assert read(run) == "first" and read(run, os.path.basename(reports.place)) == "second"
 
@@ -108,7 +103,7 @@ def test_without_permission_reports_are_omitted(run, tmp_path):
     reports = write(run, "first")
     assert reports.place == "" and "is a symbolic link" in reports.omission
     os.remove(run.file("reports"))
-    write_text(run.file("reports"), "")
+    write_text("", run.file("reports"))
     reports = write(run, "first")
     assert reports.place == "" and reports.omission.endswith("cannot be written: File exists")
     assert not os.path.exists(reports.path)
@@ -117,7 +112,7 @@ def test_without_permission_reports_are_omitted(run, tmp_path):
 def test_a_session_removes_what_killed_processes_were_writing(run):
     for name in ("samples/.writing-1", "reports/.writing-2/a.txt", "reports/.writing-3/a.txt"):
         os.makedirs(os.path.dirname(run.file(name)), exist_ok=True)
-        write_text(run.file(name), "")
+        write_text("", run.file(name))
     os.utime(run.file("reports", ".writing-2"), (0, 0))
     run.checkpoints.begin_session(None)
     assert os.listdir(run.file("samples")) == []
@@ -126,7 +121,7 @@ def test_a_session_removes_what_killed_processes_were_writing(run):
 
 def test_a_plugin_that_finds_the_disk_full_leaves_no_report_and_an_error_to_try_again(run):
     def call_hook(*_, folder, **__):
-        write_text(os.path.join(folder, "half.txt"), "half")
+        write_text("half", folder, "half.txt")
         raise ToolkitError("It failed.") from OSError(28, "No space left on device")
 
     plugins = SimpleNamespace(has_hook=lambda name: True, call_hook=call_hook)

@@ -65,43 +65,6 @@ def test_variables_of_one_name_and_shape_get_the_weights(before, now, maps, name
     assert (result.names, result.unused) == (pairs(names), unused.split())
 
 
-STEP_AND_SLOTS = "w:4 w/Adam:4 w/Adam_1:4 global_step::int64 beta1_power:"
-
-
-@pytest.mark.parametrize(
-    "before, now, maps, message, hint",
-    [
-        (
-            "a:4 w:2",
-            "b:5 w:2",
-            ["a=b"],
-            "--map a=b: 'a' is float32 [4], and 'b' is float32 [5].",
-            "",
-        ),
-        # The suggestion is among the weights.
-        (STEP_AND_SLOTS, "w:4", ["w_Adam=w"], "has no variable 'w_Adam'", "Known: w."),
-        (
-            "dense/w:4,3 dense/b:3",
-            "linear/w:4,3 linear/b:3",
-            [],
-            "No variable of there, step 7 has the name and the shape",
-            "Rename them: --map dense/=linear/",
-        ),
-        (
-            "generator/a:9,9,3 z:1",
-            "linear/w:4,3 linear/b:3",
-            [],
-            "No variable of there, step 7 has the name and the shape",
-            "It has generator/a, z; the model has linear/b, linear/w. Rename variables",
-        ),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused_with_the_way_out(before, now, maps, message, hint):
-    with pytest.raises((UsageError, CheckpointError)) as caught:
-        plan(before, now, *maps)
-    assert message in caught.value.message and (caught.value.hint or "").startswith(hint)
-
-
 @pytest.mark.parametrize("text", ["a", "=b", "a=b=c", "a=b/"])
 def test_a_map_that_is_none_is_refused(text):
     with pytest.raises(UsageError, match="is not OLD=NEW"):
@@ -116,21 +79,27 @@ def test_a_map_names_each_variable_once(texts, name):
 
 
 OLD, NEW = "linear/w:4 linear/b:2", "line/w:4 linear/b:2"
+STEP_AND_SLOTS = "w:4 w/Adam:4 w/Adam_1:4 global_step::int64 beta1_power:"
+NONE = "No variable of there, step 7 has the name and the shape .*\n"
 
 
 @pytest.mark.parametrize(
-    "before, now, text, words",
+    "before, now, maps, words",
     [
-        (OLD, NEW, "linear/w=lime/w", "has no variable 'lime/w'.\nDid you mean 'line/w'?"),
+        (OLD, NEW, "linear/w=lime/w", "has no variable 'lime/w'.\nDid you mean 'line/w'[?]"),
         (OLD, NEW, "line/w=linear/w", "--map linear/w=line/w"),  # it was reversed
-        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "no scope 'emc/'.\nDid you mean 'enc/'?"),
+        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "no scope 'emc/'.\nDid you mean 'enc/'[?]"),
         ("a/x:1", "b/y:1", "a/=b/", "no variable has one name"),
+        # The suggestion is among the weights.
+        (STEP_AND_SLOTS, "w:4", "w_Adam=w", "has no variable 'w_Adam'.\nKnown: w[.]"),
+        ("a:4", "b:5", "a=b", r"--map a=b: 'a' is float32 \[4\], and 'b' is float32 \[5\]."),
+        ("dense/w:4 dense/b:3", "linear/w:4 linear/b:3", "", NONE + "Rename them: --map dense/=li"),
+        ("a/w:9 z:1", "w:4 b:3", "", NONE + "It has a/w, z; the model has b, w. Rename variables"),
     ],
 )
-def test_a_map_that_does_not_fit_is_refused_with_a_similar_name(before, now, text, words):
-    with pytest.raises(UsageError) as raised:
-        plan(before, now, text)
-    assert words in f"{raised.value.message}\n{raised.value.hint}"
+def test_weights_that_do_not_fit_are_refused_with_the_way_out(before, now, maps, words):
+    with pytest.raises((UsageError, CheckpointError), match=words):
+        plan(before, now, *maps.split())
 
 
 @pytest.mark.parametrize(
