@@ -17,11 +17,6 @@ def side(text):
     return specs
 
 
-def pairs(text):
-    """The dict that a text such as "a=b c=d" stands for."""
-    return dict(pair.split("=") for pair in text.split())
-
-
 def save(path, values):
     """Let tf.train.Saver write values by name, float32 unless they have a dtype; its prefix."""
     with tf.Graph().as_default(), tf.Session() as session:

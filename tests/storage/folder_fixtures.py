@@ -23,6 +23,16 @@ def write(text, *path):
         file.write(text)
 
 
+def damage(folder, step):
+    with open(folder.checkpoints.prefix(step) + ".index", "a") as file:
+        file.write("more")
+
+
+def fill_disk(*_, **__):
+    """What the writing of a file is replaced by."""
+    raise OSError(28, "No space left on device")
+
+
 def save(folder, step):
     """Write two files, as a Saver does."""
     for ending in ENDINGS:

@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from folder_fixtures import DATA, begin, commit, save
+from folder_fixtures import DATA, begin, commit, damage, save, write
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage.checkpoint_feed import CheckpointFeed, FeedSettings
@@ -41,12 +41,14 @@ class Writer:
         values = {"step": 6, "reason": "reached step 6", "exit_code": CODES.get(status), **values}
         self.folder.record("end", status=status, **values)
 
-    def damage(self, step):
-        with open(self.folder.checkpoints.prefix(step) + ".index", "a") as file:
-            file.write("more")
-
     def die(self):
         self.folder.unlock()
+
+    def replace(self):
+        """Another run begins in the folder."""
+        self.die()
+        os.rename(self.path, self.path + ".old")
+        self.begin(created="another")
 
 
 class Clock:
@@ -100,22 +102,6 @@ def take_all(feed):
     return steps
 
 
-def test_each_checkpoint_is_fed_once_in_order_until_the_run_ends(writer, clock, feed_of):
-    clock.actions = [
-        writer.begin,
-        lambda: writer.commit(2),
-        lambda: writer.commit(4),
-        lambda: None,
-        lambda: writer.commit(6),
-        lambda: writer.end("trained"),
-        lambda: writer.end(exit_code=0),
-    ]
-    feed = feed_of()
-    assert take_all(feed) == [2, 4, 6]
-    assert feed.end == ("finished", 6, "reached step 6", 0)
-    assert clock.actions == []
-
-
 def test_a_checkpoint_is_fed_again_until_it_is_complete(writer, feed_of):
     writer.write(2)
     feed = feed_of()
@@ -126,10 +112,9 @@ def test_a_checkpoint_is_fed_again_until_it_is_complete(writer, feed_of):
     assert feed.next() is None
 
 
-@pytest.mark.parametrize("every", [False, True])
-def test_what_retention_deletes_is_left_out(writer, feed_of, every):
+def test_what_retention_deletes_is_left_out(writer, feed_of):
     writer.begin()
-    feed = feed_of(every=every)
+    feed = feed_of(every=True)
     writer.commit(2, keep=1)
     first = feed.next()
     writer.commit(4, keep=1)  # deletes step 2 while it is evaluated
@@ -161,7 +146,7 @@ def test_a_kill_and_a_resume_in_between_go_unnoticed(writer, clock, feed_of):
 
     def kill():
         writer.die()
-        writer.damage(4)
+        damage(writer.folder, 4)
 
     def resume():
         writer.folder = RunFolder(writer.path)
@@ -198,35 +183,16 @@ def test_a_checkpoint_that_a_resume_discards_gives_way_to_the_one_before(writer,
     assert feed_of().next().checkpoint.step == 2
 
 
-@pytest.mark.parametrize(
-    "every, known, expected",
-    [
-        (False, None, [6]),
-        (True, None, [2, 4, 6]),
-        (False, 4, [6]),  # and no older ones after a known one
-        (True, 4, [2, 6]),
-    ],
-)
-def test_who_falls_behind_takes_the_newest_or_every_one_that_is_not_known(
-    writer, feed_of, every, known, expected
-):
-    writer.write(2, 4, 6)
-    writer.end()
-    feed = feed_of(every=every)
-    feed.is_known = lambda checkpoint: checkpoint.step == known
-    assert take_all(feed) == expected
-
-
 def test_a_damaged_last_checkpoint_is_waited_for_and_an_error_of_an_ended_run(
     writer, clock, feed_of
 ):
     writer.write(2)
     writer.end()
-    writer.damage(2)
+    damage(writer.folder, 2)
     clock.actions = [lambda: None, lambda: None, lambda: save(writer.folder, 2)]
     feed = feed_of()
     assert take_all(feed) == [2] and feed.warnings == []
-    writer.damage(2)
+    damage(writer.folder, 2)
     with pytest.raises(CheckpointError, match="The checkpoint of step 2 is damaged: .* bytes"):
         feed_of().next()
 
@@ -234,7 +200,7 @@ def test_a_damaged_last_checkpoint_is_waited_for_and_an_error_of_an_ended_run(
 def test_a_damaged_checkpoint_before_an_intact_one_is_a_warning(writer, feed_of):
     writer.write(2, 4)
     writer.end()
-    writer.damage(2)
+    damage(writer.folder, 2)
     feed = feed_of(every=True)
     assert take_all(feed) == [4]
     (warning,) = feed.warnings
@@ -246,8 +212,7 @@ def test_a_commit_log_that_cannot_be_read_is_an_error_after_the_silence(writer, 
     writer.die()
     feed = feed_of()
     feed.wait_for_run()
-    with open(writer.folder.commits.path, "w") as file:
-        file.write("{\n")
+    write("{\n", writer.folder.commits.path)
     with pytest.raises(CheckpointError, match="commits.jsonl is damaged: entry 1 has changed"):
         feed.next()
     assert clock.now >= 20
@@ -290,8 +255,7 @@ def test_a_run_that_never_begins_is_an_error_after_a_while(writer, clock, feed_o
 
 
 def test_a_path_where_no_run_can_begin_is_a_mistake(writer, clock, feed_of):
-    with open(writer.path, "w"):
-        pass
+    write("", writer.path)
     with pytest.raises(UsageError, match="run is a file"):
         feed_of().next()
     folder = os.path.dirname(writer.path)
@@ -319,9 +283,7 @@ def test_another_run_in_the_folder_is_not_taken_for_the_first_that_had_a_checkpo
     before.wait_for_run()
     writer.commit(2)
     item = after.next()
-    writer.die()
-    os.rename(writer.path, writer.path + ".old")
-    writer.begin(created="another")
+    writer.replace()
     with pytest.raises(RetryError, match="Another run has begun in .*run, in place of"):
         after.complete(item)
     writer.commit(4)
@@ -335,28 +297,21 @@ def test_a_run_that_a_process_trains_is_not_waited_for_to_change(writer, clock, 
     assert feed.next().checkpoint.step == 2 and clock.now == 0
 
 
-@pytest.mark.parametrize(
-    "change, expected",
-    [("resume", [2, 4]), ("replace", [4]), ("nothing", [2])],
-)
+@pytest.mark.parametrize("change, expected", [("resume", [2, 4]), ("replace", [4]), ("no", [2])])
 def test_a_run_that_is_about_to_change_is_fed_from_once_it_does_or_after_a_while(
     writer, clock, feed_of, change, expected
 ):
-    def replace():
-        os.rename(writer.path, writer.path + ".old")
-        writer.begin(created="another")
-
     writer.write(2)
     writer.end("interrupted")
     writer.die()
-    if change != "nothing":
-        begin = replace if change == "replace" else lambda: writer.resume(2)
+    if change != "no":
+        begin = writer.replace if change == "replace" else lambda: writer.resume(2)
         clock.actions = [lambda: None] * 9 + [begin, lambda: writer.commit(4), writer.end]
     feed = feed_of(awaits_change=True)
     feed.wait_for_run()
-    assert clock.now == (20 if change == "nothing" else 5)
+    assert clock.now == (20 if change == "no" else 5)
     assert take_all(feed) == expected
-    assert feed.end.exit_code == (130 if change == "nothing" else 0)
+    assert feed.end.exit_code == (130 if change == "no" else 0)
 
 
 def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, clock, feed_of):

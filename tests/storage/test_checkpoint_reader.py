@@ -71,6 +71,8 @@ def test_a_missing_or_unreadable_checkpoint_is_an_error(save_checkpoint, tmp_pat
 
 ZERO = np.zeros(2, np.float32)
 BITS = "a differs in the sign of a zero, or in the bits of a nan"
+B, C = np.array([1, 3], np.float32), np.array([np.nan, 2], np.float32)
+ONE = "differs in 1 of 2 numbers, first in number"
 
 
 @pytest.mark.parametrize(
@@ -80,16 +82,9 @@ BITS = "a differs in the sign of a zero, or in the bits of a nan"
         ({}, {"a": A}, "a is missing"),
         ({"a": A}, {}, "a is not expected"),
         ({"a": A.reshape(2, 1)}, {"a": A}, "a is float32 [2, 1], expected float32 [2]"),
-        (
-            {"a": A, "b": np.array([1, 3], np.float32), "c": -A},  # the first by name
-            {"a": A, "b": A, "c": A},
-            "b differs in 1 of 2 numbers, first in number 1: 3.0, expected 2.0",
-        ),
-        (
-            {"a": np.array([np.nan, 2], np.float32)},
-            {"a": A},
-            "a differs in 1 of 2 numbers, first in number 0: nan, expected 1.0",
-        ),
+        # The first by name.
+        ({"a": A, "b": B, "c": -A}, {"a": A, "b": A, "c": A}, f"b {ONE} 1: 3.0, expected 2.0"),
+        ({"a": C}, {"a": A}, f"a {ONE} 0: nan, expected 1.0"),
         ({"a": -ZERO}, {"a": ZERO}, BITS),
         ({"a": OTHER_NAN}, {"a": NAN}, BITS),
         ({"a": np.array([b"y"], object)}, {"a": np.array([b"x"], object)}, "a differs"),

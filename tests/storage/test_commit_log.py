@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import pytest
+from folder_fixtures import fill_disk
 
 from toolkit.storage.commit_log import NO_HASH, Checkpoint, CommitLog, retained_steps
 from toolkit.storage.jsonl import FileDigest
@@ -118,11 +119,9 @@ FOLLOWS = "does not follow the entry before it: entries were removed, inserted o
 @pytest.mark.parametrize(
     "order, faults",
     [
-        ([1, 3, 4], [2]),  # one removed
-        ([2, 3, 4], [1]),
+        ([2, 3, 4], [1]),  # one removed
         ([1, 2, 2, 3, 4], [3]),  # one twice
         ([1, 3, 2, 4], [2, 3, 4]),  # two moved
-        ([1, 2, 3, 4, 4], [5]),
     ],
 )
 def test_removed_duplicated_and_moved_entries_are_reported(log, path, reopen, order, faults):
@@ -138,13 +137,7 @@ def test_an_entry_added_to_a_damaged_log_follows_its_last_entry(log, path, reope
     assert steps(reopen()) == [6]
 
 
-FILE_NAMES = (
-    "model.ckpt-2./../../x",
-    "model.ckpt-20.index",
-    "/etc/passwd",
-    "model.ckpt-2.\0",
-    "model.ckpt-2.index\n",
-)
+FILE_NAMES = "model.ckpt-2./../../x", "model.ckpt-20.index", "model.ckpt-2.\0", "model.ckpt-2.x\n"
 UNSOUND = [
     commit("2", []),
     commit(2, None),
@@ -170,13 +163,9 @@ def test_nonsense_with_a_right_hash_is_refused(path, reopen, text):
 
 
 def test_an_entry_that_could_not_be_written_does_not_count(log, reopen, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("toolkit.storage.jsonl.JsonLines.append_line", full)
-    with pytest.raises(OSError):
+    with monkeypatch.context() as patch, pytest.raises(OSError):
+        patch.setattr("toolkit.storage.jsonl.JsonLines.append_line", fill_disk)
         log.add("commit", **commit(8, [8]))
-    monkeypatch.undo()
     assert steps(log) == [4, 6]
     log.add("commit", **commit(8, [8]))
     assert reopen().faults() == [] and steps(reopen()) == [8]

