@@ -3,6 +3,8 @@
 import gzip
 import io
 import struct
+import tracemalloc
+import zipfile
 import zlib
 
 import numpy as np
@@ -21,6 +23,15 @@ def refusal_of(call, *args, **kwargs):
     return error.value.message
 
 
+def peak_of(call):
+    """The most bytes that Python allocates during a call."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
 def idx_bytes(array, code=8):
     """The content of an IDX file of `array`."""
     header = struct.pack(">HBB", 0, code, array.ndim)
@@ -35,6 +46,15 @@ def gzip_bytes(content):
     return stream.getvalue()
 
 
+def zip_bytes(members, method=zipfile.ZIP_STORED):
+    """A zip file with correct checksums of contents by name."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        for name, content in members.items():
+            file.writestr(zipfile.ZipInfo(name), content, compress_type=method)
+    return stream.getvalue()
+
+
 def png_bytes(width, height, depth=8, kind=0, rows=b""):
     """A PNG file with any header, which Pillow would not write, and with correct checksums."""
     content = b"\x89PNG\r\n\x1a\n"
@@ -45,11 +65,10 @@ def png_bytes(width, height, depth=8, kind=0, rows=b""):
     return content
 
 
-def npy_bytes(header, body=b"", version=1):
-    """The content of an .npy file with this text as its header."""
-    raw = header.encode("latin1", "replace")[:60000] + b"\n"
-    size = struct.pack("<H" if version == 1 else "<I", len(raw))
-    return b"\x93NUMPY" + bytes([version, 0]) + size + raw + body
+def npy_bytes(shape):
+    """The content of an .npy file of 20 bytes that says that they have this shape."""
+    header = repr({"descr": "|u1", "fortran_order": False, "shape": shape}).encode() + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(20)
 
 
 def numbered_images(count, side=4):

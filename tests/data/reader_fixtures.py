@@ -9,14 +9,8 @@ from toolkit.data.structure import flatten
 
 
 def read(split, batch_size, numbers, hooks=NO_HOOKS, **options):
-    """The batches with some numbers: flat key -> array, and the "positions" of their examples.
-
-    Args:
-        split: the examples.
-        batch_size: of a batch; of all replicas, where the options have a part.
-        numbers: of the batches, from 0; the reader starts at the first.
-        hooks: filter and convert.
-        options: of the reader, with the seed 1 unless they name another.
+    """The batches with some numbers, from 0 on: flat key -> array, and the "positions" of their
+    examples. The reader starts at the first, with the seed 1 unless its options name another.
     """
     options = ReaderOptions(**{"seed": 1, **options})
     with tf.Graph().as_default(), tf.Session() as session:

@@ -13,13 +13,10 @@ BATCH_SIZE = 5  # of two batches a step; neither divides the number of examples
 NUM_STEPS = 9  # four epochs
 
 
-def in_memory():
-    return Split(numbered_images(NUM_EXAMPLES), np.arange(NUM_EXAMPLES))
-
-
 def read_parts(kind, replica, start=0):
     """What a replica reads: the labels, and the positions of these examples, int [steps, n]."""
-    split, options = in_memory(), {"kind": kind, "seed": 3}
+    split = Split(numbered_images(NUM_EXAMPLES), np.arange(NUM_EXAMPLES))
+    options = {"kind": kind, "seed": 3}
     if kind == "dataset":  # its shuffle lets epochs overlap, with or without parts
         split = read_dataset(numbered_dataset(NUM_EXAMPLES), NUM_EXAMPLES)
         options = {"kind": "stream", "shuffle_buffer": 1}

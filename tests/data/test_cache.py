@@ -1,6 +1,5 @@
 """`toolkit cache`: what the cache holds, and its removal; nothing else is touched."""
 
-import json
 import os
 
 import numpy as np
@@ -32,11 +31,11 @@ def cache(here, monkeypatch):
 
 
 def names(cli):
-    return [entry["name"] for entry in json.loads(cli("cache", "list", "--json").out)]
+    return [entry["name"] for entry in cli("cache", "list", "--json").json()]
 
 
 def test_the_list_has_entries_with_their_sizes(cli, cache):
-    entries = json.loads(cli("cache", "list", "--json").out)
+    entries = cli("cache", "list", "--json").json()
     images = os.listdir(str(cache / "decoded"))[0]
     assert [e["name"] for e in entries] == [f"decoded/{images}", "features/one", "mnist"]
     assert [e["num_bytes"] for e in entries[1:]] == [5, 5] and entries[0]["num_bytes"] > 2560

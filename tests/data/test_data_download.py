@@ -22,37 +22,6 @@ NAMES = [f"{split}-{kind}" for split in ("train", "t10k") for kind in KINDS]
 
 
 @pytest.fixture
-def serve(tmp_path, monkeypatch):
-    """`serve(files)`: the one mirror has them; returns the names that are asked for."""
-    servers = []
-
-    def start(files):
-        log, root = [], tmp_path / f"served{len(servers)}"
-        (root / "mnist").mkdir(parents=True)
-        for name, content in files.items():
-            (root / "mnist" / name).write_bytes(content)
-
-        class Handler(http.server.SimpleHTTPRequestHandler):
-            def log_request(self, *arguments):
-                log.append(os.path.basename(self.path))
-
-            def log_message(self, *arguments):
-                pass
-
-        handler = functools.partial(Handler, directory=str(root))
-        server = http.server.HTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        servers.append(server)
-        monkeypatch.setenv("TOOLKIT_MIRRORS", f"http://127.0.0.1:{server.server_port}")
-        return log
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture
 def files(monkeypatch, tmp_path):
     """Four tiny files in place of those of mnist, with their SHA-256 in its table."""
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path))
@@ -69,16 +38,34 @@ def files(monkeypatch, tmp_path):
     return contents
 
 
-def test_runs_that_start_together_share_a_download(files, serve):
-    log = serve(files)
+@pytest.fixture
+def log(files, tmp_path, monkeypatch):
+    """The names that the one mirror was asked for, which serves the files in the folder served."""
+    names, root = [], tmp_path / "served"
+    (root / "mnist").mkdir(parents=True)
+    for name, content in files.items():
+        (root / "mnist" / name).write_bytes(content)
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_request(self, *arguments):
+            names.append(os.path.basename(self.path))
+
+    handler = functools.partial(Handler, directory=str(root))
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("TOOLKIT_MIRRORS", f"http://127.0.0.1:{server.server_port}")
+        yield names
+        server.shutdown()
+
+
+def test_runs_that_start_together_share_a_download(files, log):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:  # flock separates threads as well
         for data in pool.map(open_data, ["mnist"] * 4):
             assert len(data.splits["test"]) == 5
     assert sorted(log) == sorted(files)
 
 
-def test_files_are_downloaded_once_unless_one_is_damaged(files, serve, tmp_path):
-    log = serve(files)
+def test_files_are_downloaded_once_unless_one_is_damaged(log, tmp_path):
     data = open_data("mnist")
     assert [len(data.splits[name]) for name in ("train", "validation", "test")] == [18, 2, 5]
     assert data.spec.num_classes == 10
@@ -90,15 +77,14 @@ def test_files_are_downloaded_once_unless_one_is_damaged(files, serve, tmp_path)
     assert log[4:] == [NAMES[2]]
 
 
-def test_the_next_mirror_is_tried_if_one_fails(files, serve, monkeypatch):
-    log = serve(files)
+def test_the_next_mirror_is_tried_if_one_fails(log, monkeypatch):
     monkeypatch.setenv("TOOLKIT_MIRRORS", "http://127.0.0.1:9 " + os.environ["TOOLKIT_MIRRORS"])
     assert len(open_data("mnist").splits["test"]) == 5
     assert log[0] == NAMES[0]
 
 
-def test_a_file_with_a_wrong_checksum_is_not_stored(files, serve, tmp_path):
-    serve(dict(files, **{NAMES[0]: b"forged"}))
+def test_a_file_with_a_wrong_checksum_is_not_stored(log, tmp_path):
+    (tmp_path / "served" / "mnist" / NAMES[0]).write_bytes(b"forged")
     assert "wrong SHA-256" in refusal_of(open_data, "mnist")
     assert os.listdir(str(tmp_path / "mnist")) == []
 

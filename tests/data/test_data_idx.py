@@ -30,7 +30,6 @@ LABELS = idx_bytes(np.arange(3, dtype=np.uint8))
         (idx_bytes(np.zeros((0, 4, 4), np.uint8)), "images", "one example or more", "[0, 4, 4]"),
         (gzip_bytes(IMAGES)[:-12], "images", "intact gzip data", "ended before"),
         (gzip_bytes(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "images", "intact gzip data", "CRC"),
-        (gzip_bytes(IMAGES[:-1]), "images", "64 bytes", "63"),
         (gzip_bytes(b"\0\0\x08\x08" + b"\xff" * 32), "images", "[4294967295", "found 36"),
     ],
 )
@@ -62,10 +61,9 @@ def test_names_with_a_dot_are_recognized(idx_folder):
     [
         (np.zeros(19, np.uint8), "numbers of examples: features 20, labels 19"),
         (np.full(20, -1), "{path}: Labels have the value -1 in example 0, expected 0"),
-        (np.full(20, 2**31 - 1), "{path}: .* value 2147483647 in example 0, expected"),
         (None, "expected train-labels-idx1-ubyte or"),
     ],
-    ids=["count", "negative", "too many", "missing"],
+    ids=["count", "negative", "missing"],
 )
 def test_labels_that_do_not_fit_are_refused(idx_folder, labels, text):
     path = os.path.join(idx_folder, "train-labels-idx1-ubyte")

@@ -4,7 +4,6 @@ import hashlib
 import os
 import time
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -138,13 +137,3 @@ def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatc
         assert table.has_alpha.tolist() == [False, True]
         monkeypatch.setattr(file_index, "read_header", None)
     assert hashes in (None, index.digests(paths))
-
-
-def test_an_array_is_computed_once_under_its_name(folder):
-    def remember(number):
-        return index.remember("parts", lambda: np.array([number])).tolist()
-
-    index = FileIndex(str(folder))
-    assert [remember(1), remember(2)] == [[1], [1]]
-    index.forget()
-    assert remember(3) == [3]

@@ -1,15 +1,15 @@
 """Hashes of many files: one hash of them in what a run records, and a list that names them."""
 
-import json
-import os
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
 from data_fixtures import refusal_of
+from file_fixtures import read_json
 from linear_fixtures import Linear
 from PIL import Image
+from run_fixtures import sessions
 
 from toolkit import testing
 from toolkit.data.examples import Dataset
@@ -84,15 +84,12 @@ def test_a_run_records_one_hash_of_many_images(tmp_path):
         folder.mkdir(parents=True, exist_ok=True)
         pixels = np.random.RandomState(number).randint(0, 256, (4, 4)).astype(np.uint8)
         Image.fromarray(pixels).save(str(folder / f"{number}.png"))
-    run, data = str(tmp_path / "run"), f"images:{tmp_path / 'images'}"
-    testing.train(Linear, run, data=data, steps=2, batch_size=8)
-    with open(os.path.join(run, "manifest.json")) as file:
-        record = json.load(file)["data"]["sha256"]
-    with open(os.path.join(run, "commits.jsonl")) as file:
-        session = json.loads(file.readlines()[1])
-    hashes = read_list(os.path.join(run, "data.sha256"))
-    assert record == session["data"] == summarize(hashes) and list(record) == [ALL_FILES]
+    run, data = tmp_path / "run", f"images:{tmp_path / 'images'}"
+    testing.train(Linear, str(run), data=data, steps=2, batch_size=8)
+    record = read_json(run, "manifest.json")["data"]["sha256"]
+    hashes = read_list(str(run / "data.sha256"))
+    assert record == sessions(run)[0]["data"] == summarize(hashes) and list(record) == [ALL_FILES]
     assert len(hashes) == 40 and "a/0.png" in hashes
     Image.new("L", (4, 4), 7).save(str(tmp_path / "images" / "b" / "1.png"))
     with pytest.raises(DataError, match="b/1.png has SHA-256"):
-        check_same_data({"sha256": record}, open_data(data), os.path.join(run, "data.sha256"))
+        check_same_data({"sha256": record}, open_data(data), str(run / "data.sha256"))

@@ -55,10 +55,8 @@ def row(mode, *pixels):
 
 # --------------------------------------------------------------------------------- lossless formats
 
-LOSSLESS = ["PNG", "BMP", "DIB", "TIFF", "PPM", "TGA", "PCX", "SGI"]
 
-
-@pytest.mark.parametrize("form", LOSSLESS)
+@pytest.mark.parametrize("form", ["PNG", "BMP", "DIB", "TIFF", "PPM", "TGA", "PCX", "SGI"])
 def test_colours_and_grey_values_stay(save, form):
     pixels = [RED, GREEN, (1, 2, 3), BLUE]
     assert read(save(row("RGB", *pixels), form)) == [pixels]
@@ -342,9 +340,6 @@ def test_cropping_cuts_the_centre_and_stretching_keeps_every_side(save, fit, lef
 def test_any_shape_gets_the_size(save, fit, size):
     image = read_image(save(Image.new("L", size, 7)), ImageForm((20, 20), 3, fit))
     assert image.shape == (20, 20, 3)
-
-
-# ---------------------------------------------------------------------------------------- refusals
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"

@@ -36,8 +36,7 @@ def listing(folder):
         (["car/1.png", "plane/1.png", "train/1.png"], []),  # a class may be called train
         (["cat/1.png", "cat/more/2.png", "dog/3.png"], []),
         (["cat/1.png"], ["cat/Thumbs.txt", "cat/._1.png", "__MACOSX/cat/1.png", "read.txt"]),
-        (["cat/1.png"], ["cat/.ipynb_checkpoints/2.png", "cat/@eaDir/2.png"]),
-        (["cat/1.png"], ["cat/__MACOSX/2.png", "cat/.thumbnails/2.png"]),
+        (["cat/1.png"], ["cat/.hidden/2.png", "cat/@eaDir/2.png", "cat/__MACOSX/2.png"]),
     ],
 )
 def test_images_are_those_of_class_folders_and_below(tree, read, left_out):
@@ -73,19 +72,13 @@ def test_names_of_splits_have_any_case(tree, name):
 @pytest.mark.parametrize(
     "names, text",
     [
-        (
-            ["train_data/a/1.png", "test/a/1.png", "val/a/1.png"],
-            "found test, val beside train_data",
-        ),
+        (["tr/a/1.png", "test/a/1.png", "val/a/1.png"], "found test, val beside tr"),
         (["test/a/1.png", "val/a/1.png"], "found test, val without 'train'"),
         (["car/1.png", "train/car/1.png"], "found train beside car"),
         (["train/a/1.png", "val/a/1.png", "validation/a/1.png"], "'val' and 'validation' are both"),
         (["a/1.png", "1.png", "2.png"], "found 2 images (1.png, ...) beside the class folders a"),
         (["train/a/1.png", "train/2.png"], "found 1 image (2.png, ...) beside the class folders a"),
-        (
-            ["train/a/1.png", "test/a/1.png", "3.png"],
-            "found 1 image (3.png, ...) beside the folders",
-        ),
+        (["train/a/1.png", "test/a/1.png", "3.png"], "1 image (3.png, ...) beside the folders"),
         (["train/a/1.png", "test/b/1.png"], "expected the classes of 'train' (a), found b"),
     ],
 )

@@ -47,8 +47,7 @@ def entry_file(cache, name="rows.npy"):
 
 
 def cut(path):
-    with open(path, "r+b") as file:
-        file.truncate(os.path.getsize(path) - 1)
+    os.truncate(path, os.path.getsize(path) - 1)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +69,11 @@ def test_what_a_killed_process_left_is_removed(paths, cache, not_quick):
     assert not os.path.exists(left)
 
 
-def interrupt(wait, done):
-    raise KeyboardInterrupt
+def raising(error):
+    def fail(*arguments):
+        raise error
 
-
-def fill_disk(file, header):
-    raise OSError(28, "No space left on device", file.name)
-
-
-def cannot_be_read(row):
-    raise OSError(5, "Input/output error", "shard-3")
+    return fail
 
 
 @pytest.mark.parametrize(
@@ -94,14 +88,15 @@ def cannot_be_read(row):
 def test_a_failure_leaves_no_entry(paths, cache, monkeypatch, fault, error, text, not_quick):
     values = images(paths)
     if fault == "image":
-        with open(paths[20], "rb+") as file:
-            file.truncate(50)
+        os.truncate(paths[20], 50)
     elif fault == "source":
-        values = Decoded(cannot_be_read, (9, 2, 3, 1), identity="a")
+        fail = raising(OSError(5, "Input/output error", "shard-3"))
+        values = Decoded(fail, (9, 2, 3, 1), identity="a")
     elif fault == "full disk":
-        monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fill_disk)
+        full = raising(OSError(28, "No space left on device"))
+        monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
     elif fault == "interrupt":
-        monkeypatch.setattr(Wait, "show", interrupt)
+        monkeypatch.setattr(Wait, "show", raising(KeyboardInterrupt()))
     with pytest.raises(error, match=text):
         map_rows(values)
     (folder,) = os.listdir(os.path.join(cache, "decoded"))
@@ -247,10 +242,7 @@ def test_a_shape_that_is_not_what_is_decoded_is_one_sentence(cache, not_quick):
 
 def test_without_locks_a_second_writer_leaves_the_first_alone(paths, cache, monkeypatch, not_quick):
     """A second one begins while the first has decoded half of the rows."""
-
-    def refuse_locks(*arguments):  # as some file systems do
-        raise OSError(95, "Operation not supported")
-
+    refuse_locks = raising(OSError(95, "Operation not supported"))  # as some file systems do
     monkeypatch.setattr(cache_module.fcntl, "flock", refuse_locks)
     second = []
 

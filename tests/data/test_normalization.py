@@ -18,12 +18,6 @@ def measure(array, size):
     return normalization.measure_moments(array[start : start + size] for start in starts)
 
 
-def apply(features, moments):
-    with tf.Graph().as_default(), tf.Session() as session:
-        spec = DataSpec(features.shape[1:], "float32", 0, (), (), (), *moments)
-        return session.run(normalization.normalize(tf.constant(features), spec))
-
-
 @pytest.mark.parametrize("size", [1, 3, 100])
 @pytest.mark.parametrize("shape", [(50, 6), (50, 4, 5, 3)])
 @pytest.mark.parametrize("dtype, mean, deviation, scale", [("f4", 1000, 1, 1), ("u1", 99, 20, 255)])
@@ -36,21 +30,17 @@ def test_moments_of_chunks_are_those_of_all(size, shape, dtype, mean, deviation,
     np.testing.assert_allclose(measured_deviation, flat.std(axis=0), rtol=1e-9)
 
 
-def test_normalized_features_have_mean_0_and_deviation_1_and_constants_are_0():
+def test_normalized_features_have_mean_0_and_deviation_1_and_constants_are_0(graph):
     features = np.random.RandomState(0).randn(500, 4).astype(np.float32) * [1, 9, 1e-20, 0]
     features = (features + [5, -3, 0, 0.1]).astype(np.float32)
     moments = measure(features, 64)
     assert (moments[0][3], moments[1][3]) == (np.float32(0.1), 0)
-    normalized = apply(features, moments)
+    spec = DataSpec((4,), "float32", 0, (), (), (), *moments)
+    with tf.Session() as session:
+        normalized = session.run(normalize(tf.constant(features), spec))
     np.testing.assert_allclose(normalized.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(normalized.std(axis=0), [1, 1, 1, 0], atol=1e-5)
     assert (normalized[:, 3] == 0).all()
-
-
-def test_without_moments_the_same_tensor_is_returned():
-    with tf.Graph().as_default():
-        features = tf.zeros([2, 3])
-        assert normalization.normalize(features, DataSpec((3,), "float32")) is features
 
 
 def test_features_that_are_not_finite_or_no_array_of_numbers_have_no_mean():

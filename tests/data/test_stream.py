@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import process_fixtures
 import pytest
-from data_fixtures import numbered_images
+from named_fixtures import COUNT, named_arrays, named_split
 from reader_fixtures import read
 
 from toolkit.compat import tf
@@ -19,32 +19,11 @@ from toolkit.data.readers.stream import StreamReader
 from toolkit.errors import DataError, ToolkitError
 from toolkit.storage.session_changes import find_session_changes
 
-NUM_EXAMPLES = 23
-WORDS = [np.arange(1, 2 + i % 7) for i in range(NUM_EXAMPLES)]  # 1, 1 2, 1 2 3, ...
-FILLED = -1
-
-
-def named_split(**sequence_form):
-    """Components of every kind; the value "number" of example i is i."""
-    numbers = np.arange(NUM_EXAMPLES)
-    features = {
-        "number": Column(numbers, kind="value"),
-        "picture": numbered_images(NUM_EXAMPLES),
-        "text": [f"text {i} é" for i in numbers],
-        "weight": numbers / 2,
-        "words": Column(WORDS, kind="value", padding=FILLED, **sequence_form),
-    }
-    labels = {"flag": numbers % 2 == 0, "mask": np.tile(numbers[:, np.newaxis], (1, 3))}
-    return Split(features, labels)
-
-
-def read_stream(split, batch_size, count, start=0, **options):
-    """Flat batches from `start` on, as hooks get them."""
-    return read(split, batch_size, range(start, start + count), kind="stream", **options)
+WORDS = named_arrays()[0]["words"]  # one to five
 
 
 def test_a_chunk_of_sequences_of_one_length_has_the_batches_of_single_reads():
-    batches = read_stream(named_split(), 4, 5, pads_to_longest=True)
+    batches = read(named_split(), 4, range(5), kind="stream", pads_to_longest=True)
     with tf.Graph().as_default(), tf.Session() as session:
         reader = StreamReader(named_split(), 4, ReaderOptions(seed=1, pads_to_longest=True))
         flat = reader.chunk(tf.constant(0, tf.int64), 5, tf.constant(5))
@@ -53,32 +32,30 @@ def test_a_chunk_of_sequences_of_one_length_has_the_batches_of_single_reads():
     for number, batch in enumerate(batches):
         assert np.array_equal(chunk["features/words"][number], batch["features/words"])
         assert np.array_equal(chunk["labels/mask"][number], batch["labels/mask"])
-    assert batches[0]["features/words"].shape == (4, 7)
-
-
-def drop_short(features, labels):
-    return len(features["words"]) > 2
+    assert batches[0]["features/words"].shape == (4, 5)
 
 
 def reverse_words(features, labels):
     words = features["words"][::-1]
-    return {"words": np.append(words, words[:1]), "number": features["number"]}, labels["mask"][:1]
+    return {"words": np.append(words, words[:1]), "size": features["size"]}, labels["mask"][:1]
 
 
 @pytest.mark.parametrize("pads_to_longest", [False, True])
 def test_filter_and_convert_get_and_return_named_components(pads_to_longest):
-    hooks = ExampleHooks(drop_short, reverse_words)
-    batches = read_stream(named_split(), 4, 8, hooks=hooks, pads_to_longest=pads_to_longest)
+    hooks = ExampleHooks(lambda features, labels: len(features["words"]) > 2, reverse_words)
+    options = {"kind": "stream", "pads_to_longest": pads_to_longest}
+    batches = read(named_split(), 4, range(8), hooks, **options)
     for batch in batches:
-        rows = [batch["features/" + name] for name in ("words", "number", "words_length")]
-        for row, number, length in zip(*rows):
-            size = len(WORDS[number])
-            assert size > 2 and length == size + 1
-            assert row[:length].tolist() == [*WORDS[number][::-1], size]
-            assert set(row[length:]) <= {FILLED}
-        assert batch["features/words"].shape[1] == 8 or not pads_to_longest
-    long = {i for i in range(NUM_EXAMPLES) if len(WORDS[i]) > 2}
-    assert {n for batch in batches for n in batch["features/number"]} == long
+        batch["numbers"] = np.rint(batch["features/size"] * COUNT).astype(int)
+        rows = zip(*[batch[key] for key in ("features/words", "features/words_length", "numbers")])
+        for row, length, number in rows:
+            words = WORDS[number][::-1]
+            assert length == len(words) + 1 > 3
+            assert row[:length].tolist() == [*words, words[0]]
+            assert set(row[length:]) <= {-1}
+        assert batch["features/words"].shape[1] == 6 or not pads_to_longest
+    long = {i for i in range(COUNT) if len(WORDS[i]) > 2}
+    assert {n for batch in batches for n in batch["numbers"]} == long
 
 
 def rows(count, error=None):
@@ -95,7 +72,7 @@ def rows(count, error=None):
 def test_several_threads_read_the_same_batches(monkeypatch):
     monkeypatch.setattr(stream, "count_cores", lambda: 8)
     split = Split(rows(5000), np.arange(5000))
-    labels = np.array([batch["labels"] for batch in read_stream(split, 7, 300)])
+    labels = np.array([batch["labels"] for batch in read(split, 7, range(300), kind="stream")])
     expected = stream.EpochOrder(5000, 1, DEFAULT_BUFFER).positions(0, 300 * 7)
     assert np.array_equal(labels.ravel(), expected)
 
@@ -155,7 +132,6 @@ def test_a_map_that_is_cut_is_refused_before_it_is_read(tmp_path):
     "error, message",
     [
         (KeyError("row 3"), "Reading examples failed: KeyError: 'row 3'."),
-        (OSError(5, "Input/output error"), "Reading examples failed: OSError: .*Input/output"),
         (DataError("a.png is damaged."), "a.png is damaged."),
     ],
 )

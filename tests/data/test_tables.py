@@ -2,11 +2,10 @@
 
 import gzip
 import json
-import re
-import tracemalloc
 
 import numpy as np
 import pytest
+from data_fixtures import peak_of
 
 from toolkit.data.held_out import NOTHING
 from toolkit.data.sources import ColumnOptions, ImageOptions, open_data
@@ -111,14 +110,8 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
         (b"PK\x03\x04...", "found an Excel workbook"),
         pytest.param(gzip.compress(DIGITS.encode())[:-9], "expected a gzip file", id="cut gzip"),
         ('[{"a": 1, "label": 2}]', "expected one JSON object per line, found a list"),
-        (
-            '{"a": 1, "label": 2}\n{"a": 1,',
-            "row 2: expected a JSON object with keys, found a fault",
-        ),
-        (
-            '{"a": 1}\n{"b": 1}\n',
-            "row 2: expected a JSON object with keys, found the key 'b', which",
-        ),
+        ('{"a": 1}\n{"a": 1,', "row 2: expected a JSON object with keys, found a fault"),
+        ('{"a": 1}\n{"b": 1}\n', "row 2: expected a JSON object with keys, found the key 'b', w"),
         ('{"a": {"b": 1}}\n', "row 1: expected a JSON object with keys, found an object in 'a'"),
         ('{"\\uD8ff": 1}', "t.csv: row 1: expected a JSON object with keys, found 'utf-8' codec"),
         ('{"p": "~a\\u0000.png", "label": 1}', "path of an image in 'p', found a null character"),
@@ -131,15 +124,9 @@ def test_what_is_no_table_is_refused_with_its_row(refusal, content, text):
 def test_a_table_is_in_memory_once_while_it_is_read(tmp_path):
     lines = [f"{'word ' * 20_000}{number},{number % 2}\n" for number in range(20)]
     (tmp_path / "t.csv").write_text("".join(["text,label\n", *lines]))
-    read_table(str(tmp_path / "t.csv"))  # which imports pandas
-    tracemalloc.start()
-    table = read_table(str(tmp_path / "t.csv"))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(table["label"]) == 20 and peak < 1.5 * sum(map(len, lines))
-
-
-# ------------------------------------------------------------------------------------------ numbers
+    assert len(read_table(str(tmp_path / "t.csv"))["label"]) == 20  # which imports pandas
+    peak = peak_of(lambda: read_table(str(tmp_path / "t.csv")))
+    assert peak < 1.5 * sum(map(len, lines))
 
 
 @pytest.mark.parametrize("field", ["0x10", "1_000", "oops", "١٢", "1,5", "$5"])
@@ -174,6 +161,8 @@ def test_labels_have_a_usual_name_or_are_named_or_absent(rows):
         (["1.0", "01", "2"], "class", ("1", "2")),
         (["True", "False", "True"], "class", ("False", "True")),
         (["0.5", "1", "2"], "value", ()),
+        # Two that no float tells apart.
+        ([str(2**53 + n) for n in (1, 0, 1)], "class", (str(2**53), str(2**53 + 1))),
     ],
 )
 def test_the_fields_decide_the_kind_of_labels(rows, fields, kind, names):
@@ -202,8 +191,6 @@ def test_several_columns_of_labels_are_a_vector(rows):
 @pytest.mark.parametrize(
     "content, options, text",
     [
-        ("a,label\n1,0.5\n2,x\n3,0.7\n4,0.8\n", {}, "t.csv: row 2: expected a number in 'label'"),
-        ("a,label\n1,x\n2,\n", {}, "t.csv: row 2: expected a value in 'label', found none"),
         ("a,label\n1,x\n", {"label_kind": "value"}, "t.csv: row 1: expected a number in 'label'"),
         ("a,label\n1,inf\n2,3\n", {}, "t.csv: row 1: expected a number in 'label', found 'inf'"),
         ("a,species\n1,x\n", {}, "found 'a', 'species'"),
@@ -357,18 +344,12 @@ def _label_rows(*labels):
     return "a,label\n" + "".join(f"{n * 1.5},{label}\n" for n, label in enumerate(labels))
 
 
-def test_whole_numbers_that_no_float_holds_are_classes_of_their_own(rows):
-    names = [f"7656119800000000{n}" for n in range(4)]
-    table = rows("a,label\n" + "".join(f"{n},{name}\n" for n, name in enumerate([*names, *names])))
-    assert list(table.class_names) == names
-
-
 def test_most_labels_are_numbers_and_one_is_none(rows):
-    content = "a,grade\n" + "".join(f"{n},{'K12345'[n]}\n" for n in range(6))
-    with pytest.raises(DataError, match="expected a number in 'grade', found 'K'") as error:
-        rows(content, label_column=("grade",))
+    content = _label_rows(*"K12345")
+    with pytest.raises(DataError, match="row 1: expected a number in 'label', found 'K'") as error:
+        rows(content)
     assert error.value.hint == "Correct it, or set --label-kind class, if these are classes."
-    assert len(rows(content, label_column=("grade",), label_kind="class").class_names) == 6
+    assert len(rows(content, label_kind="class").class_names) == 6
 
 
 @pytest.mark.parametrize("labels, names", [(("1.0", "2.0"), ("1", "2")), (("1.5", "2.5"), ())])
@@ -379,40 +360,32 @@ def test_a_missing_number_is_no_label(rows, refusal, labels, names):
     assert "t.csv: row 3: expected a value in 'label', found none" in refusal(text)
 
 
-def _read_other(path, content, schema, **options):
-    path.write_text(content)
-    return Rows(path, schema, **options)
-
-
-def test_a_table_that_a_model_was_not_trained_on_is_read_in_its_way(tmp_path, rows):
+def test_a_table_that_a_model_was_not_trained_on_is_read_in_its_way(rows, refusal):
     schema = rows("a,b,c,label\n1,2,u,x\n3,4,v,y\n6,4,u,x\n1,1,v,z\n").schema
-    path = tmp_path / "other.csv"
-    table = _read_other(path, "extra,b,label,c,a\nq,7,y,v,5\n", schema)
+    table = rows("extra,b,label,c,a\nq,7,y,v,5\n", schema=schema)
     assert table.features["numbers"].tolist() == [[5, 7]]
     assert table.features["c"].tolist() == [1] and table.class_names == ("y",)
     assert "Columns that the model does not use: extra." in table.notes
-    assert _read_other(path, "b,c,a\n7,v,5\n", schema).labels is None
+    assert rows("b,c,a\n7,v,5\n", schema=schema).labels is None
     for content, text in (
         ("a,c,label\n1,u,x\n", "found no 'b'"),
-        ("a,b,c,label\n1,two,u,x\n", "other.csv: row 1: expected a number in 'b', found 'two'"),
-        ("a,b,c,label\n1,2,w,x\n", "other.csv: row 1: the model does not know the text 'w' in 'c'"),
-        ('{"a": 1, "b": [2], "c": "u"}', "other.csv: row 1: expected a value in 'b', found a list"),
+        ("a,b,c,label\n1,two,u,x\n", "t.csv: row 1: expected a number in 'b', found 'two'"),
+        ("a,b,c,label\n1,2,w,x\n", "t.csv: row 1: the model does not know the text 'w' in 'c'"),
+        ('{"a": 1, "b": [2], "c": "u"}', "t.csv: row 1: expected a value in 'b', found a list"),
     ):
-        with pytest.raises(ToolkitError, match=re.escape(text)):
-            _read_other(path, content, schema)
+        assert text in refusal(content, error=ToolkitError, schema=schema)
 
 
-def test_a_small_table_to_evaluate_may_have_many_classes(tmp_path, rows):
+def test_a_small_table_to_evaluate_may_have_many_classes(rows):
     schema = rows(_label_rows(*[f"c{n % 25}" for n in range(100)])).schema
-    table = _read_other(tmp_path / "o.csv", _label_rows(*[f"c{n}" for n in range(25)]), schema)
+    table = rows(_label_rows(*[f"c{n}" for n in range(25)]), schema=schema)
     assert len(table.class_names) == 25
 
 
-def test_a_model_without_means_cannot_fill_in_numbers(tmp_path, rows):
+def test_a_model_without_means_cannot_fill_in_numbers(rows, refusal):
     schema = rows("a,b,label\n1.5,2.5,x\n2.5,1,y\n").schema
-    with pytest.raises(DataError, match="o.csv: row 2: expected a value in 'a', found none"):
-        content = "a,b,label\n1.5,2.5,x\n,3.5,y\n"
-        _read_other(tmp_path / "o.csv", content, schema, missing="fill")
+    message = refusal("a,b,label\n1.5,2.5,x\n,3.5,y\n", schema=schema, missing="fill")
+    assert message.startswith("t.csv: row 2: expected a value in 'a', found none")
 
 
 @pytest.mark.parametrize("is_named", [False, True])

@@ -19,29 +19,26 @@ COUNT = 20
 
 @pytest.fixture
 def open_records(tmp_path, cache):
-    """`open_records({name: bytes}, glob, columns)`: write files and open them, nothing held out."""
+    """`open_records({name: bytes or examples}, glob, columns)`: open files, nothing held out."""
 
-    def call(files, place="*", images=None, shares=NOTHING, **columns):
+    def call(files, place="*", images=None, **columns):
         folder = tmp_path / "records"
-        folder.mkdir(exist_ok=True)
         for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else records(*content))
         for name in {*columns} - {"image_column", "label_kind"}:
             columns[name] = tuple(columns[name].split(","))
         images, columns = ImageOptions(**images or {}), ColumnOptions(**columns)
         value = f"tfrecord:{folder}/{place}"
-        return open_data(value, images=images, columns=columns, shares=shares)
+        return open_data(value, images=images, columns=columns, shares=NOTHING)
 
     return call
 
 
-def pictures(count=COUNT, first=0, **values):
-    """Records of pictures whose pixels are their number, with labels from `first`."""
-    return [
-        example(image__encoded=png(i), image__class__label=first + i % 3, **values)
-        for i in range(count)
-    ]
+def pictures(count=COUNT, first=0):
+    """Examples of pictures whose pixels are their number, with labels from `first`."""
+    return [example(image__encoded=png(i), image__class__label=first + i % 3) for i in range(count)]
 
 
 def pixels(split):
@@ -63,8 +60,7 @@ def pixels(split):
     ids=["plain", "gzip", "zlib", "two streams of gzip", "two streams of zlib"],
 )
 def test_pictures_and_labels_are_read_whatever_the_compression(open_records, pack):
-    content = records(*pictures())
-    data = open_records({"a": pack(content)})
+    data = open_records({"a": pack(records(*pictures()))})
     split = data.splits["train"]
     assert pixels(split) == list(range(COUNT))
     assert split.labels.tolist() == [i % 3 for i in range(COUNT)]
@@ -73,7 +69,7 @@ def test_pictures_and_labels_are_read_whatever_the_compression(open_records, pac
 
 def test_each_row_is_of_its_shard_and_a_second_start_reads_no_record(open_records, monkeypatch):
     parts = [pictures()[slice(*part)] for part in ((0, 7), (7, 7), (7, 8), (8, 20))]
-    files = {f"s-{i:05d}-of-00004": records(*part) for i, part in enumerate(parts)}
+    files = {f"s-{i:05d}-of-00004": part for i, part in enumerate(parts)}
     before = open_records(files)
     monkeypatch.delattr("toolkit.data.records.record_index.Record.check_kind")
     after = open_records({})
@@ -85,7 +81,7 @@ def test_each_row_is_of_its_shard_and_a_second_start_reads_no_record(open_record
 
 
 def test_a_file_that_changes_while_it_is_used_is_named(open_records, tmp_path):
-    split = open_records({"a": records(*pictures())}).splits["train"]
+    split = open_records({"a": pictures()}).splits["train"]
     (tmp_path / "records" / "a").write_bytes(b"short")
     with pytest.raises(DataError, match="records/a: expected .* bytes: the file changed"):
         split.take(slice(None))
@@ -103,7 +99,7 @@ def test_a_file_that_changes_while_it_is_used_is_named(open_records, tmp_path):
 )
 def test_names_decide_the_splits(open_records, names):
     parts = [pictures()[part] for part in (slice(10), slice(10, 16), slice(16, 20))]
-    data = open_records({name: records(*part) for name, part in zip(names, parts)})
+    data = open_records(dict(zip(names, parts)))
     assert list(data.splits) == ["train", "validation", "test"]
     assert sum(map(pixels, data.splits.values()), []) == list(range(COUNT))
     assert [len(split) for split in data.splits.values()] == [10, 6, 4]
@@ -121,10 +117,10 @@ def test_names_decide_the_splits(open_records, names):
     ],
 )
 def test_folders_decide_the_splits(open_records, tmp_path, names, place):
-    files = {name: records(*pictures(3 + number)) for number, name in enumerate(names)}
+    files = {name: pictures(3 + number) for number, name in enumerate(names)}
     (tmp_path / "records" / "train").mkdir(parents=True)
     os.symlink(tmp_path / "records", tmp_path / "records" / "train" / "loop")
-    data = open_records({**files, ".git/a.tfrecord": records(*pictures(9))}, place)
+    data = open_records({**files, ".git/a.tfrecord": pictures(9)}, place)
     expected = {"train": 3, "test": 4} if len(names) == 2 else {"train": 7, "test": 5}
     assert {name: len(split) for name, split in data.splits.items()} == expected
 
@@ -139,7 +135,7 @@ def test_folders_decide_the_splits(open_records, tmp_path, names, place):
 )
 def test_names_of_no_split_or_without_train_are_refused(open_records, names, place, text):
     with pytest.raises(DataError, match=text):
-        open_records({name: records(*pictures(3)) for name in names}, place)
+        open_records({name: pictures(3) for name in names}, place)
 
 
 @pytest.mark.parametrize("name", ["[1] *?", "a b", os.fsdecode(b"\xff\xfe")])
@@ -153,7 +149,7 @@ def test_a_folder_may_have_any_name(tmp_path, name):
 
 
 def test_missing_shards_are_named_and_links_left_out(open_records, tmp_path):
-    files = {f"s-{i:05d}-of-00004": records(*pictures(3)) for i in (0, 2)}
+    files = {f"s-{i:05d}-of-00004": pictures(3) for i in (0, 2)}
     notes = open_records(files).notes
     assert "2 of 4 files are missing: s-00001-of-00004 and others." in notes
     os.symlink(tmp_path / "records" / next(iter(files)), tmp_path / "records" / "c")
@@ -164,11 +160,11 @@ def test_missing_shards_are_named_and_links_left_out(open_records, tmp_path):
 
 
 def test_labels_from_1_are_counted_from_1(open_records):
-    data = open_records({"a": records(*pictures(first=1))})
+    data = open_records({"a": pictures(first=1)})
     assert data.spec.class_names == ("1", "2", "3")
     assert set(data.splits["train"].labels) == {0, 1, 2}
     assert any("counted from 1" in note for note in data.notes)
-    data = open_records({"a": records(*pictures(first=2))})  # of which none has the class 1
+    data = open_records({"a": pictures(first=2)})  # of which none has the class 1
     assert data.spec.class_names == ("1", "2", "3", "4")
 
 
@@ -181,7 +177,7 @@ def test_names_of_classes_are_those_of_their_key_if_each_has_one(open_records, n
         example(image__encoded=png(i), image__class__label=1 + i % 2, image__class__text=name)
         for i, name in enumerate(names * 5)
     ]
-    data = open_records({"a": records(*contents)})
+    data = open_records({"a": contents})
     assert data.spec.class_names == class_names
     assert ("not name each class" in data.notes[-1]) == (names[1] != "cat")
     data = open_records({}, ignore_columns="image/class/text")
@@ -189,8 +185,7 @@ def test_names_of_classes_are_those_of_their_key_if_each_has_one(open_records, n
 
 
 def test_texts_are_classes_in_their_order(open_records):
-    contents = [example(image=png(i), label="bca"[i % 3]) for i in range(9)]
-    data = open_records({"a": records(*contents)})
+    data = open_records({"a": [example(image=png(i), label="bca"[i % 3]) for i in range(9)]})
     assert data.spec.class_names == ("a", "b", "c")
     assert data.splits["train"].labels.tolist() == [1, 2, 0] * 3
 
@@ -198,15 +193,14 @@ def test_texts_are_classes_in_their_order(open_records):
 def test_raw_pixels_are_images(open_records):
     form = {"height": 3, "width": 4, "depth": 1}
     contents = [example(image_raw=bytes([i] * 12), label=i % 2, **form) for i in range(6)]
-    data = open_records({"a": records(*contents)})
+    data = open_records({"a": contents})
     assert data.spec.shape == (3, 4, 1) and pixels(data.splits["train"]) == list(range(6))
     data = open_records({}, images={"image_size": 8, "channels": 3})
     assert data.splits["train"].take([2])[0].shape == (1, 8, 8, 3)
 
 
 def test_numbers_are_a_vector_by_the_order_of_their_keys(open_records):
-    contents = [example(b=i, a=i / 2, name=str(i), y=i % 2) for i in range(6)]
-    data = open_records({"a": records(*contents)})
+    data = open_records({"a": [example(b=i, a=i / 2, name=str(i), y=i % 2) for i in range(6)]})
     assert data.splits["train"].features.tolist() == [[i / 2, i] for i in range(6)]
     assert data.notes == ["Keys that are not read: name."]
     data = open_records({}, feature_columns="b,a", label_column="none")
@@ -221,7 +215,7 @@ def test_lists_of_one_length_are_an_array_and_of_several_are_sequences(open_reco
         example(fixed=np.arange(3) + i / 2, varying=np.arange(i) + least, text=f"t{i}", label=i / 2)
         for i in range(4)
     ]
-    data = open_records({"a": records(*contents)}, feature_columns="fixed,varying,text")
+    data = open_records({"a": contents}, feature_columns="fixed,varying,text")
     features, labels = data.splits["train"].take(slice(1, 4))
     assert features["fixed"][0].tolist() == [0.5, 1.5, 2.5]
     rows = [[least, 0, 0], [least, least + 1, 0], [least, least + 1, least + 2]]
@@ -258,7 +252,6 @@ LAST = records(*pictures(), example(image__encoded=png(1)))
 OTHER = records(*pictures(), example(image__encoded=png(1), image__class__label="a"))
 REFUSED = {
     "empty": (b"", {}, "expected one record or more, found empty files"),
-    "text": (b"not a record at all", {}, "record 0: expected a whole record, found the file's end"),
     "gzip of text": (gzip_bytes(b"not a record at all"), {}, "found another compressed file"),
     "cut gzip": (gzip_bytes(WHOLE)[:-20], {}, "a damaged one"),
     "junk behind zlib": (zlib.compress(WHOLE) + b"junk", {}, "a damaged one"),
