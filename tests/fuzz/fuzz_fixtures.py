@@ -10,10 +10,9 @@ import io
 import os
 import signal
 import warnings
-from typing import NamedTuple
 
 from hypothesis import HealthCheck, settings
-from process_fixtures import PATIENCE
+from process_fixtures import PATIENCE, Ended
 
 from toolkit.cli import run_command
 
@@ -32,19 +31,11 @@ fuzz = settings(
 )
 
 
-class Result(NamedTuple):
-    """The exit code and the output of a command."""
-
-    code: int
-    out: str
-    err: str
-
-
 class Hangs(BaseException):
     """Neither an OSError nor an Exception, so that no code mistakes it for a damaged file."""
 
 
-def run_and_check(*argv, codes=(0,)) -> Result:
+def run_and_check(*argv, codes=(0,)) -> Ended:
     """Run a command and check that it ends properly, with one of the exit codes `codes`.
 
     Properly: no exception escapes, no warning of a library is visible, a failure is described on
@@ -58,7 +49,7 @@ def run_and_check(*argv, codes=(0,)) -> Result:
         stack.enter_context(_memory_limit())
         stack.enter_context(_time_limit())
         code = run_command([str(argument) for argument in argv])
-    result = Result(code, _text_of(out), _text_of(err))
+    result = Ended(code, _text_of(out), _text_of(err))
     assert code in codes, result
     assert not visible_warnings, [str(each.message) for each in visible_warnings]
     assert "Traceback" not in result.err and len(result.err) < MAX_MESSAGE, result

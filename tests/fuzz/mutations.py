@@ -20,65 +20,35 @@ def pieces(max_size: int = 8):
 @st.composite
 def mutants(draw, content: bytes, other: bytes = b"", max_edits: int = 4):
     """`content` after 1 to `max_edits` edits. other: a second intact file, for splices."""
-    buffer = bytearray(content)
-    for edit in draw(st.lists(st.sampled_from(EDITS), min_size=1, max_size=max_edits)):
-        start = draw(st.integers(0, max(0, len(buffer) - 1)))
-        edit(draw, buffer, start, other or content)
-    return bytes(buffer)
+    splice = other or content
+    for kind in draw(st.lists(st.sampled_from(EDITS), min_size=1, max_size=max_edits)):
+        start = draw(st.integers(0, max(0, len(content) - 1)))
+        content = content[:start] + _edit(draw, kind, content[start:], splice)
+    return content
 
 
-def _flip(draw, buffer, start, other):
-    if buffer:
-        buffer[start] ^= 1 << draw(st.integers(0, 7))
+EDITS = ("flip", "overwrite", "insert", "delete", "truncate", "duplicate", "splice")
 
 
-def _overwrite(draw, buffer, start, other):
-    piece = draw(pieces())
-    buffer[start : start + len(piece)] = piece
-
-
-def _insert(draw, buffer, start, other):
-    buffer[start:start] = draw(pieces())
-
-
-def _delete(draw, buffer, start, other):
-    del buffer[start : start + draw(st.integers(1, 16))]
-
-
-def _truncate(draw, buffer, start, other):
-    del buffer[start:]
-
-
-def _duplicate(draw, buffer, start, other):
-    buffer[start:start] = buffer[start : start + draw(st.integers(1, 64))]
-
-
-def _splice(draw, buffer, start, other):
-    """Replace the end by that of the other file."""
-    buffer[start:] = other[draw(st.integers(0, len(other))) :]
-
-
-EDITS = (_flip, _overwrite, _insert, _delete, _truncate, _duplicate, _splice)
+def _edit(draw, kind, rest, other):
+    """What an edit makes of all that follows its place."""
+    if kind == "flip":
+        return bytes([rest[0] ^ 1 << draw(st.integers(0, 7))]) + rest[1:] if rest else rest
+    if kind in ("overwrite", "insert"):
+        piece = draw(pieces())
+        return piece + (rest[len(piece) :] if kind == "overwrite" else rest)
+    if kind == "delete":
+        return rest[draw(st.integers(1, 16)) :]
+    if kind == "duplicate":
+        return rest[: draw(st.integers(1, 64))] + rest
+    return b"" if kind == "truncate" else other[draw(st.integers(0, len(other))) :]
 
 
 DEEP = "\0deep"  # a placeholder for a nesting that json.dumps cannot write
 NUMBERS = [0, 1, -1, 7, 2**31, 2**63, 10**400, 1e308, float("nan"), float("inf"), 0.5]
 TEXTS = ["", "x", "6", "\0", "\ud800", "../../x", "/", "finished", "running", "best", DEEP]
-ODD: List[Any] = [
-    None,
-    True,
-    False,
-    *NUMBERS,
-    *TEXTS,
-    [],
-    {},
-    [[]],
-    [None],
-    [1],
-    ["x"],
-    {"": None},
-    [0] * 99,
-]
+ODD: List[Any] = [None, True, False, *NUMBERS, *TEXTS, {}, {"": None}]
+ODD += [[], [[]], [None], [1], ["x"], [0] * 99]
 
 
 def text_of(values):

@@ -104,9 +104,6 @@ def test_any_json_is_accepted_or_refused(print_config, values):
     print_config(json.dumps(values).encode(), "json", plugin="gan")
 
 
-# ------------------------------------------------------------------------------ flags and variables
-
-
 @fuzz
 @given(st.lists(st.tuples(st.sampled_from(NAMES) | argument_texts(), argument_texts(40))))
 @example([("steps", "9" * 5000)])

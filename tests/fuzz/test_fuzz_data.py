@@ -6,14 +6,13 @@ import csv
 import io
 import json
 import shutil
-import warnings
 import zipfile
 import zlib
 from typing import Dict, NamedTuple, Tuple
 
 import numpy as np
 import pytest
-from data_fixtures import gzip_bytes, idx_bytes
+from data_fixtures import gzip_bytes, idx_bytes, zip_bytes
 from fuzz_fixtures import fuzz, run_and_check
 from hypothesis import example as case
 from hypothesis import given
@@ -41,17 +40,6 @@ def saved(array):
     return stream.getvalue()
 
 
-def zip_bytes(members, method=zipfile.ZIP_STORED):
-    """A zip file of (name, bytes) pairs, with correct checksums."""
-    stream = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", method) as file:
-        warnings.simplefilter("ignore")  # about duplicate names
-        for name, content in members:
-            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            file.writestr(entry, content, compress_type=method)
-    return stream.getvalue()
-
-
 def csv_bytes(rows, delimiter=","):
     stream = io.StringIO()
     csv.writer(stream, delimiter=delimiter).writerows(rows)
@@ -67,8 +55,8 @@ IDX = {
 IMAGES = np.arange(20 * 4, dtype=np.uint8).reshape(20, 2, 2)
 LABELS = np.arange(20) % 4
 ARRAYS = {"x_train.npy": saved(IMAGES), "y_train.npy": saved(LABELS)}
-ZIPPED = zip_bytes(ARRAYS.items())
-DEFLATED = zip_bytes(ARRAYS.items(), zipfile.ZIP_DEFLATED)
+ZIPPED = zip_bytes(ARRAYS)
+DEFLATED = zip_bytes(ARRAYS, zipfile.ZIP_DEFLATED)
 PNG, GREY, PALETTE = image_bytes(), image_bytes(mode="L"), image_bytes(mode="P")
 ROWS = [
     {"width": i / 2, "colour": ("red", "blue")[i % 2], "note": f"é {i}", "label": i % 3}
@@ -86,25 +74,15 @@ RECORDS = {
 
 
 class Data(NamedTuple):
-    """Files of a source.
+    """Files of a source."""
 
-    Attributes:
-        value: of `data check`, relative to the folder of the files.
-        files: name -> bytes.
-        damaged: the names of the files to damage; () for all.
-        other: bytes for splices.
-        flags: of `data check`.
-        codes: its exit codes where a file is damaged.
-        is_named: whether each refusal names the damaged file.
-    """
-
-    value: str
+    value: str  # of `data check`, relative to the folder of the files
     files: Dict[str, bytes]
-    damaged: Tuple[str, ...] = ()
-    other: bytes = b""
-    flags: Tuple[str, ...] = ()
-    codes: Tuple[int, ...] = (0, 4)
-    is_named: bool = False
+    damaged: Tuple[str, ...] = ()  # the names of the files to damage; () for all
+    other: bytes = b""  # for splices
+    flags: Tuple[str, ...] = ()  # of `data check`
+    codes: Tuple[int, ...] = (0, 4)  # its exit codes where a file is damaged
+    is_named: bool = False  # whether each refusal names the damaged file
 
 
 def folder(content, *flags):
@@ -191,7 +169,7 @@ WRAPPED = {
     "gzip": (list(IDX.values()), lambda parts: Data("idx:", dict(zip(GZ, map(gzip_bytes, parts))))),
     "zip": (
         [*ARRAYS.values(), saved(IMAGES.astype(">f4"))],
-        lambda parts: Data("npz:a.npz", {"a.npz": zip_bytes(zip(ARRAYS, parts))}),
+        lambda parts: Data("npz:a.npz", {"a.npz": zip_bytes(dict(zip(ARRAYS, parts)))}),
     ),
     **{
         name: (messages, lambda parts: shard(records(*parts))) for name, messages in RECORDS.items()
@@ -263,9 +241,6 @@ VALUES = st.recursive(
 @given(st.lists(st.dictionaries(HEADS, VALUES, max_size=4) | VALUES, min_size=1, max_size=6))
 def test_any_json_values_are_accepted_or_refused(check, rows):
     check(table("".join(json.dumps(row) + "\n" for row in rows).encode(), "jsonl"))
-
-
-# ----------------------------------------------------------------------------------------- records
 
 
 FEATURES = (
