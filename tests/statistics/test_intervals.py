@@ -123,10 +123,8 @@ def test_the_error_is_the_mean_distance_of_the_bins():
 
 def test_a_bin_contains_its_upper_end():
     result = calibrate([0.0, 0.5, 0.50001, 1.0], [True] * 4, num_bins=2)
-    assert [(each.low, each.high, each.examples) for each in result.bins] == [
-        (0, 0.5, 2),
-        (0.5, 1, 2),
-    ]
+    bins = [(each.low, each.high, each.examples) for each in result.bins]
+    assert bins == [(0, 0.5, 2), (0.5, 1, 2)]
 
 
 def test_rounding_above_one_is_the_last_bin():

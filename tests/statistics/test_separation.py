@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind, ttest_rel
+from scipy import stats
 
 from toolkit.statistics.separation import Estimate, adjust, separate, tango
 
@@ -20,7 +20,6 @@ def pairs(both, a_alone, b_alone, neither):
 def test_mcnemar_is_the_exact_binomial_test(wins, losses):
     a, b = pairs(100, wins, losses, 10)
     result = separate([a], [b])
-    stats = pytest.importorskip("scipy.stats")
     exact = getattr(stats, "binomtest", None) or stats.binom_test
     p = exact(wins, wins + losses, 0.5) if wins + losses else 1.0
     assert result.p == pytest.approx(getattr(p, "pvalue", p))
@@ -33,14 +32,14 @@ def test_real_values_of_one_seed_each_are_compared_by_the_paired_t_test():
     a = draws.standard_normal(50)
     b = a + 0.1 + 0.3 * draws.standard_normal(50)
     result = separate([a], [b])
-    assert result.p == pytest.approx(ttest_rel(a, b).pvalue)
+    assert result.p == pytest.approx(stats.ttest_rel(a, b).pvalue)
     assert result.is_separated == (result.p <= 0.05)
 
 
 def test_values_of_seeds_alone_are_compared_by_welch_and_say_nothing_of_other_examples():
     a, b = [0.91, 0.92, 0.90], [0.95, 0.96, 0.93, 0.94]
     result = separate(a, b)
-    assert result.p == pytest.approx(ttest_ind(a, b, equal_var=False).pvalue)
+    assert result.p == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
     assert result.is_separated
     assert result.note == "for these test examples: others may differ"
 
@@ -57,7 +56,7 @@ def test_examples_that_hardly_vary_between_seeds_leave_the_test_over_seeds():
     examples = draws.standard_normal(30)
     rows = [examples + shift for shift in shifts]
     result = separate(rows[:3], rows[3:])
-    expected = ttest_ind(shifts[:3], shifts[3:], equal_var=False).pvalue
+    expected = stats.ttest_ind(shifts[:3], shifts[3:], equal_var=False).pvalue
     assert result.p == pytest.approx(expected)
 
 
