@@ -50,16 +50,6 @@ def test_appending_continues_a_file_that_was_changed_and_removes_a_partial_line(
     assert lines.position() == FileDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
-def test_a_file_starts_with_a_position_until_its_start_changes(lines, path):
-    lines.append({"a": 1})
-    position = lines.position()
-    lines.append({"a": 2})
-    assert lines.starts_with(position)
-    for content in (b'{"a": 7}\n{"a": 2}\n', b'{"a": 1}'):
-        path.write_bytes(content)
-        assert not lines.starts_with(position)
-
-
 @pytest.mark.parametrize(
     "size, content", [(100, b"{}\n[]\n"), (6, b"{}\n[]\n"), (3, b"{}\n"), (0, b"")]
 )
