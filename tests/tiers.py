@@ -161,7 +161,7 @@ LONG = (
 # What meets the graph, the sessions or the checkpoints of TensorFlow in a way of its own.
 BOTH = (
     "tests/gan/test_gan_train_step.py::test_the_generator_sees_the_new_discriminator",
-    "tests/graph/test_guard.py::test_a_later_update",
+    "tests/graph/test_guard.py::test_a_step_is_refused",
     "tests/graph/test_guard.py::test_batch_statistics",
     "tests/graph/test_networks.py",
     "tests/graph/test_optimizer_objects.py::test_a_resumed_run",

@@ -1,5 +1,8 @@
 """The non-finite guard: a step whose loss or gradient is not finite changes no variable."""
 
+import contextlib
+import functools
+
 import pytest
 from graph_fixtures import Spec, make_run, session
 from update_fixtures import (
@@ -7,8 +10,6 @@ from update_fixtures import (
     ONLY_2,
     SGD,
     WithInfiniteLoss,
-    after_steps,
-    changed_by,
     changes,
     create_variable,
     read_variables,
@@ -21,99 +22,16 @@ from toolkit.graph.guard import NOT_FINITE, GuardValues, describe_refusal, read_
 from toolkit.graph.run import step_builder_of
 from toolkit.graph.step_strategy import XLA
 
-# ------------------------------------------------------------------------------------- by condition
-
-
-def half_infinite_loss():
-    """The loss a + sqrt(b) = 1 at a = 1, b = 0: finite, but its gradient in b is infinite."""
-    a, b = create_variable("a", [1.0]), create_variable("b", [0.0])
-    return tf.reduce_sum(a + tf.sqrt(b))
-
-
-def check_stop(op):
-    """A step is refused and changes nothing; returns the variables."""
-    with session() as tf_session:
-        before = read_variables(tf_session)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
-            tf_session.run(op)
-        assert read_variables(tf_session) == before
-    return before
-
-
-def test_an_infinite_gradient_stops_training_and_leaves_weights_slots_and_step_unchanged():
-    op = make_run(optimizer="adam", on_nonfinite="stop").minimize(half_infinite_loss())
-    assert {"a/Adam", "b/Adam_1", "global_step"} <= set(check_stop(op))
-
-
-def test_a_step_with_an_infinite_gradient_is_skipped_and_counted():
-    op = make_run(optimizer="adam", on_nonfinite="skip").minimize(half_infinite_loss())
-    assert changed_by(op, 2) == {"global_step": 2, "toolkit/skipped_steps": 2}
-
 
 @pytest.mark.parametrize("policy", ["stop", "skip"])
 def test_batch_statistics_do_not_change_in_a_step_that_is_not_finite(policy):
     assert train_batch_norm(WithInfiniteLoss, 1, on_nonfinite=policy) == ([0, 0], policy == "stop")
 
 
-# ---------------------------------------------------------------------- several updates in one step
-
-
-def product_update(run, name, factor):
-    """An update for the loss factor * w of its own variable w, which starts at 1, and w."""
-    with tf.init_scope():
-        w = create_variable(name, 1.0)
-    return run.gradients(factor * w, [w], name), w
-
-
-def apply_together(run, factors):
-    """A step with one product update per name, all at once; returns its op and the variables."""
-    updates, variables = zip(*(product_update(run, *pair) for pair in factors.items()))
-    return run.apply(list(updates)), list(variables)
-
-
-def apply_in_sequence(run, factors):
-    """A step with one product update per factor, each after the one before it."""
-    ops, variables = [], []
-    for number, factor in enumerate(factors):
-        with tf.control_dependencies(ops[-1:]):
-            update, w = product_update(run, f"w{number}", factor)
-            ops.append(run.apply([update], advance_step=number == len(factors) - 1))
-            variables.append(w)
-    return ops[-1], variables
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_later_update_that_is_not_finite_rolls_the_earlier_ones_back(optimizer):
-    run = make_run(optimizer=optimizer, on_nonfinite="stop")
-    check_stop(apply_in_sequence(run, [1.0, 2.0, INF])[0])
-
-
-@pytest.mark.parametrize(
-    "apply, factors",
-    [
-        (apply_together, {"a": 1.0, "b": INF}),
-        (apply_in_sequence, [INF, 1.0, 1.0]),
-        (apply_in_sequence, [1.0, INF, 1.0]),
-        (apply_in_sequence, [INF, 1.0, INF]),
-    ],
-)
-def test_a_skipped_step_refuses_all_its_updates_and_counts_once(apply, factors):
-    run = make_run(**dict(SGD, on_nonfinite="skip"))
-    op, variables = apply(run, factors)
-    values = after_steps(op, [variables, step_builder_of(run).counters])
-    assert values == [[1] * len(factors), {"skipped_steps": 1}]
-
-
-@pytest.mark.parametrize("accumulate", [2, 1])
-def test_state_updates_sums_and_what_runs_after_an_update_are_rolled_back_too(accumulate):
-    run = make_run(**dict(SGD, on_nonfinite="skip", accumulate=accumulate))
-    a, seen, statistic = create_variable("a", 1.0), *[create_variable(n, 0.0) for n in "st"]
-    state_update = statistic.assign(7.0, read_value=False)
-    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
-    first = run.minimize(2.0 * a, [a], "a", advance_step=False, after=lambda: seen.assign(7.0))
-    with tf.control_dependencies([first]):
-        op = run.apply([product_update(run, "b", INF)[0]])
-    assert changed_by(op) == {"global_step": 1, "toolkit/skipped_steps": 1}
+def two_players(run):
+    a, b = create_variable("a", 1.0), create_variable("b", 1.0)
+    losses = {"generator": (3.0 * a, a), "discriminator": (INF * b, b)}
+    return run.apply([run.gradients(loss, [w], name) for name, (loss, w) in losses.items()])
 
 
 def error_message(op):
@@ -127,22 +45,17 @@ def error_message(op):
     "build, refusal, text",
     [
         (
-            lambda run: apply_together(run, {"generator": 3.0, "discriminator": INF})[0],
+            two_players,
             [GuardValues("generator", "3", "3"), GuardValues("discriminator", "inf", "inf")],
             "discriminator: loss inf, gradient norm inf",
         ),
         (
-            lambda run: apply_together(run, {"player": float("nan")})[0],
-            [GuardValues("player", "nan", "nan")],
-            "player: loss nan, gradient norm nan",
-        ),
-        (
-            lambda run: run.minimize(half_infinite_loss()),
-            [GuardValues("", "1", "inf")],
-            "loss 1, gradient norm inf",
+            lambda run: run.minimize(tf.sqrt(create_variable("w", 0.0))),
+            [GuardValues("", "0", "inf")],
+            "loss 0, gradient norm inf",
         ),
     ],
-    ids=["two updates", "nan", "no name"],
+    ids=["two updates", "no name"],
 )
 def test_the_error_of_a_refusal_is_read_back_with_name_loss_and_norm(build, refusal, text):
     op = build(make_run(**dict(SGD, on_nonfinite="stop")))
@@ -163,47 +76,55 @@ def test_the_message_of_another_op_is_no_refusal():
     assert read_refusal(message) is None
 
 
-# ---------------------------------------------------------------------------- by selection, for XLA
+ADAM = {"optimizer": "adam", "learning_rate": 0.1}
 
 
-class CompiledStep:
-    """A step of Adam that XLA compiles, and a session with its variables.
+@contextlib.contextmanager
+def plain_step(build_updates, **options):
+    """A function that makes a step of Adam, and returns whether training goes on and the variables.
 
     `build_updates(run, validity)` adds the updates of the step and returns the op of the last one;
-    `validity` is a float32 scalar: 1, or 0 in a step that the guard has to refuse.
+    `validity`, which the function takes, is 1, or 0 in a step that the guard has to refuse.
     """
+    run = make_run(**dict(ADAM, **options))
+    run.global_step  # noqa: B018 - created before the step, as the core does
+    fed_validity = tf.placeholder(tf.float32, [])
+    op = build_updates(run, fed_validity)
+    with session() as tf_session:
 
-    def __init__(self, build_updates, **options):
-        options = dict({"optimizer": "adam", "learning_rate": 0.1}, **options)
-        self.run = Run("train", make_run(**options).options, Spec(), strategy=XLA)
-        self.run.global_step  # noqa: B018 - created before the step, as the core does
-        self._validity = tf.placeholder(tf.float32, [])
+        def make_step(validity=1.0):
+            try:
+                tf_session.run(op, {fed_validity: validity})
+            except tf.errors.InvalidArgumentError as error:
+                assert NOT_FINITE in error.message
+                return False, read_variables(tf_session)
+            return True, read_variables(tf_session)
 
-        def build_step(validity):
-            builder = step_builder_of(self.run)
-            builder.begin_step()
-            with tf.control_dependencies([build_updates(self.run, validity)]):
-                finite = builder.all_finite
-                return [tf.identity(tf.constant(True) if finite is None else finite)]
+        yield make_step
 
-        (self._continues,) = compile_with_xla(build_step, [self._validity])
-        self._session = tf.Session()
-        self._session.run(tf.global_variables_initializer())
 
-    def __enter__(self):
-        return self
+@contextlib.contextmanager
+def compiled_step(build_updates, **options):
+    """The same with a step that XLA compiles, whose guard selects values."""
+    run = Run("train", make_run(**dict(ADAM, **options)).options, Spec(), strategy=XLA)
+    run.global_step  # noqa: B018
+    fed_validity = tf.placeholder(tf.float32, [])
 
-    def __exit__(self, *_):
-        self._session.close()
+    def build_step(validity):
+        builder = step_builder_of(run)
+        builder.begin_step()
+        with tf.control_dependencies([build_updates(run, validity)]):
+            finite = builder.all_finite
+            return [tf.identity(tf.constant(True) if finite is None else finite)]
 
-    def make_step(self, validity=1.0):
-        """Make a step; return whether training continues after it."""
-        return bool(self._session.run(self._continues, {self._validity: validity}))
+    (continues,) = compile_with_xla(build_step, [fed_validity])
+    with session() as tf_session:
 
-    @property
-    def variables(self):
-        """Name -> present value of every variable."""
-        return read_variables(self._session)
+        def make_step(validity=1.0):
+            value = tf_session.run(continues, {fed_validity: validity})
+            return bool(value), read_variables(tf_session)
+
+        yield make_step
 
 
 def fallible_loss(w, validity, value=None):
@@ -248,7 +169,7 @@ def updates_together():
 def sequential_updates(invalid, names):
     """The `build_updates` of an update of each named variable after the one before it.
 
-    `invalid` is the number of the update that is not finite where validity is 0, or None.
+    `invalid` are the numbers of the updates that are not finite where validity is 0.
     """
     variables = {name: create_variable(name, [1.0, 1.0, 1.0]) for name in sorted(set(names))}
 
@@ -258,7 +179,7 @@ def sequential_updates(invalid, names):
             is_last = number == len(names) - 1
             with tf.control_dependencies(ops[-1:]):
                 w = variables[name]
-                fault = validity if number == invalid else tf.constant(1.0)
+                fault = validity if number in invalid else tf.constant(1.0)
                 update = run.gradients(fallible_loss(w.read_value(), fault), [w], name)
                 ops.append(run.apply([update], advance_step=is_last))
         return ops[-1]
@@ -266,68 +187,68 @@ def sequential_updates(invalid, names):
     return build_updates
 
 
-def check_changes_of_invalid_step(step, policy):
-    """A refused step changes the counters if steps are skipped, and nothing else."""
-    before = step.variables
-    assert step.make_step(0.0) == (policy == "skip")
-    expected = set() if policy == "stop" else {"global_step", "toolkit/skipped_steps"}
-    assert set(changes(before, step.variables)) == expected
+def updates_with_state():
+    """The `build_updates` of two updates; the first has a state update, and one after it."""
+    a, b, statistic, seen = (create_variable(n, [1.0, 1.0, 1.0]) for n in "abcd")
+
+    def build_updates(run, validity):
+        state_update = statistic.assign_add(a.read_value(), read_value=False)
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
+        loss = fallible_loss(a, tf.constant(1.0))
+        after = functools.partial(seen.assign, [7.0, 7.0, 7.0], read_value=False)
+        first = run.minimize(loss, [a], "a", advance_step=False, after=after)
+        with tf.control_dependencies([first]):
+            return run.minimize(fallible_loss(b.read_value(), validity), [b], "b")
+
+    return build_updates
 
 
-def check_refusal(step, policy):
-    """A refused step changes nothing but counters, and the step after it is made."""
-    assert step.make_step()
-    check_changes_of_invalid_step(step, policy)
-    after, skipped = step.variables, int(policy == "skip")
-    counts = after["global_step"], after.get("toolkit/skipped_steps", 0)
-    assert counts == (1 + skipped, skipped)
-    assert step.make_step()
-    assert step.variables["global_step"] == after["global_step"] + 1
+REFUSALS = {
+    "gradient": (lambda: single_update(), "skip", 1),
+    "nan": (lambda: single_update(float("nan")), "stop", 1),
+    "together": (updates_together, "skip", 1),
+    "abc": (lambda: sequential_updates([1], "abc"), "skip", 1),
+    "aab": (lambda: sequential_updates([2], "aab"), "skip", 1),
+    "aba": (lambda: sequential_updates([2], "aba"), "stop", 1),
+    "state and sums": (updates_with_state, "skip", 2),
+}
+
+
+def check_refusal(form, build, policy, accumulate):
+    """A refused step changes nothing but counters, once, and the step after it is made."""
+    with form(build(), on_nonfinite=policy, accumulate=accumulate) as make_step:
+        (is_first_made, before), (goes_on, after) = make_step(), make_step(0.0)
+        assert is_first_made and goes_on == (policy == "skip")
+        counters = {"global_step": 2, "toolkit/skipped_steps": 1} if goes_on else {}
+        assert changes(before, after) == counters
+        is_made, variables = make_step()
+        assert is_made and variables["global_step"] == after["global_step"] + 1
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_step_is_refused_as_a_whole_whichever_update_is_not_finite(name):
+    check_refusal(plain_step, *REFUSALS[name])
+
+
+@pytest.mark.parametrize("invalid", [[0], [0, 2]])
+def test_all_updates_of_a_step_are_refused_after_the_first_that_is_not_finite(invalid):
+    check_refusal(plain_step, lambda: sequential_updates(invalid, "abc"), "skip", 1)
 
 
 @ONLY_2
-@pytest.mark.parametrize(
-    "build, policy",
-    [
-        (lambda: single_update(), "skip"),
-        (lambda: single_update(float("nan")), "stop"),
-        (updates_together, "skip"),
-        (lambda: sequential_updates(1, "abc"), "skip"),
-        (lambda: sequential_updates(2, "aab"), "skip"),
-        (lambda: sequential_updates(2, "aba"), "stop"),
-    ],
-    ids=["gradient", "nan", "together", "abc", "aab", "aba"],
-)
-def test_a_compiled_step_is_refused_as_a_whole_whichever_update_is_not_finite(build, policy):
-    with CompiledStep(build(), on_nonfinite=policy) as step:
-        check_refusal(step, policy)
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_compiled_step_is_refused_as_a_whole_whichever_update_is_not_finite(name):
+    check_refusal(compiled_step, *REFUSALS[name])
 
 
 @ONLY_2
 @pytest.mark.parametrize("valid, updates", [((1, 1, 0, 1), (0, 1, 1, 1)), ((0, 1, 1), (0, 0, 1))])
 def test_a_compiled_step_that_is_skipped_does_not_change_the_accumulated_mean(valid, updates):
     options = dict(SGD, accumulate=2, on_nonfinite="skip")
-    with CompiledStep(single_update(INF), **options) as step:
+    with compiled_step(single_update(INF), **options) as make_step:
         for is_valid, count in zip(valid, updates):
-            step.make_step(float(is_valid))
             # From (1, 1, 1) by the gradient (1, 2, 3).
-            assert step.variables["w"] == [1 - count, 1 - 2 * count, 1 - 3 * count]
-
-
-@ONLY_2
-def test_compiled_state_updates_and_sums_are_rolled_back_by_a_later_update():
-    a, b, statistic = (create_variable(n, [1.0, 1.0, 1.0]) for n in ("a", "b", "statistic"))
-
-    def build_updates(run, validity):
-        state_update = statistic.assign_add(a.read_value(), read_value=False)
-        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
-        loss = fallible_loss(a, tf.constant(1.0))
-        first = run.minimize(loss, [a], "a", advance_step=False)
-        with tf.control_dependencies([first]):
-            return run.minimize(fallible_loss(b.read_value(), validity), [b], "b")
-
-    with CompiledStep(build_updates, on_nonfinite="skip", accumulate=2) as step:
-        check_changes_of_invalid_step(step, "skip")
+            assert make_step(float(is_valid))[1]["w"] == [1 - count, 1 - 2 * count, 1 - 3 * count]
 
 
 def two_passes():
@@ -347,20 +268,13 @@ def two_passes():
 
 
 @ONLY_2
-@pytest.mark.parametrize("build", [lambda: sequential_updates(None, "aab"), two_passes])
+@pytest.mark.parametrize("build", [lambda: sequential_updates([], "aab"), two_passes])
 def test_compiled_updates_equal_those_without_xla(build):
-    with CompiledStep(build()) as step:
-        for _ in range(4):
-            assert step.make_step()
-        compiled_variables = step.variables
-    with tf.Graph().as_default():
-        run = make_run(optimizer="adam", learning_rate=0.1)
-        run.global_step  # noqa: B018
-        op = build()(run, tf.constant(1.0))
-        with session() as tf_session:
-            for _ in range(4):
-                tf_session.run(op)
-            expected = read_variables(tf_session)
+    last = []
+    for form in (plain_step, compiled_step):
+        with tf.Graph().as_default(), form(build()) as make_step:
+            last.append([make_step()[1] for _ in range(4)][-1])
+    expected, compiled_variables = last
     assert sorted(compiled_variables) == sorted(expected)
     for name, value in expected.items():
         assert compiled_variables[name] == pytest.approx(value, rel=1e-5), name
