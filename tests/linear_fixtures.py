@@ -74,6 +74,23 @@ class Linear:
         return {"accuracy": "max"}
 
 
+def spoiled(value, *steps, plugin=Linear):
+    """A plugin whose loss is that of another, in some steps, counted from 1, times a value."""
+
+    class Spoiled(plugin):
+        @hookimpl
+        def loss(self, labels, outputs, run):
+            from toolkit import tf
+
+            loss = plugin.loss(self, labels, outputs)
+            if run.mode != "train":
+                return loss
+            is_spoiled = tf.reduce_any(tf.equal(run.step_index + 1, steps))
+            return loss * tf.where(is_spoiled, float(value), 1.0)
+
+    return Spoiled
+
+
 class DerivedWeights(Linear):
     """Linear with doubled weights, stored in a local variable except in training."""
 

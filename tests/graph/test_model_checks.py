@@ -1,7 +1,7 @@
 """What is said of a model before it trains: omitted losses of regularizers, and its size."""
 
 import pytest
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import Linear
 
 import toolkit
 from toolkit import UsageError, hookimpl, tf
@@ -49,10 +49,9 @@ class Added(Regularized):
 
 
 @pytest.mark.parametrize("plugin, count", [(Regularized, 1), (Added, 0)])
-def test_a_run_says_once_how_many_losses_it_does_not_minimize(tmp_path, plugin, count):
+def test_a_run_says_once_how_many_losses_it_does_not_minimize(data, plugin, count):
     lines = []
-    options = {"data": write_bars(tmp_path / "bars.npz"), "steps": 4, "evaluate": "no"}
-    toolkit.train(plugin, str(tmp_path / "run"), options, lines.append)
+    toolkit.train(plugin, "run", {"data": data, "steps": 4, "evaluate": "no"}, lines.append)
     notes = [line for line in lines if "not minimized" in line]
     assert len(notes) == count
     start = "note   2 losses of regularizers are not minimized. Add sum(net.losses()) of "
@@ -87,8 +86,8 @@ class Large(Linear):
         return Linear.build(self, run)
 
 
-def test_a_run_with_a_larger_model_than_memory_ends_with_its_size(here, cli):
-    argv = ["--plugin", "test_model_checks:Large", "--data", write_bars("bars.npz"), "--steps", 1]
+def test_a_run_with_a_larger_model_than_memory_ends_with_its_size(cli, data):
+    argv = ["--plugin", "test_model_checks:Large", "--data", data, "--steps", 1]
     result = cli("run", *argv, "--run-dir", "run")
     assert result.code == 2
     assert "The model's variables and their slots take 576.0 GB, and " in result.err

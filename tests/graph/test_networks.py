@@ -78,8 +78,7 @@ def test_the_losses_of_regularizers_are_those_of_the_present_weights():
     in_loop = history(FUNCTION, (2, 1), in_loop=True)
     pairs = (first.before, first), (second.after, third), (in_loop[0].after, in_loop[1])
     for weights, steps in pairs:
-        expected = cross_entropy(steps.logits) + penalty(weights)
-        assert steps.loss == pytest.approx(expected, rel=1e-4)
+        assert steps.loss == pytest.approx(cross_entropy(steps.logits) + penalty(weights), rel=1e-4)
 
 
 class Total(OneNetwork):
@@ -338,9 +337,8 @@ def test_dropout_is_drawn_by_the_run_and_an_extension_changes_nothing(model):
 def test_batch_norm_moves_its_average_once_in_a_step(model):
     steps = three_steps(model)[0]
     kernel = next(value for value in steps.before.values() if value.shape == (4, 5))
-    expected = 0.5 * np.maximum(FEATURES.dot(kernel), 0).mean(0)
     (average,) = (value for name, value in steps.after.items() if name.endswith("moving_mean"))
-    assert average == pytest.approx(expected, rel=1e-4)
+    assert average == pytest.approx(0.5 * np.maximum(FEATURES.dot(kernel), 0).mean(0), rel=1e-4)
 
 
 @pytest.mark.parametrize("model", MODELS[:-1], ids=[way.__name__ for way in WAYS])

@@ -1,15 +1,16 @@
 """Train ops that a plugin builds itself are behind the guard; no read races with a write."""
 
-import json
 import types
 
 import numpy as np
 import pytest
 from graph_fixtures import make_run
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import Linear, spoiled, write_bars
+from run_fixtures import records
 from update_fixtures import (
     ONLY_2,
     SGD,
+    Own,
     WithBatchNorm,
     WithInfiniteLoss,
     changes,
@@ -23,27 +24,13 @@ from toolkit.graph.guard import run_behind_guard
 from toolkit.graph.ops import root_handle, upstream
 from toolkit.graph.run import step_builder_of
 
-
-class Own(Linear):
-    """Trains by an optimizer of its own, with momentum."""
-
-    @hookimpl
-    def optimize(self, losses, run):
-        optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
-        return optimizer.minimize(losses, global_step=run.global_step)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def exploding(update):
     """A plugin that trains by `update(model, losses, run)`; its loss is NaN in the third step."""
 
-    class Exploding(Linear):
-        @hookimpl
-        def loss(self, labels, outputs, run):
-            loss = Linear.loss(self, labels, outputs)
-            if run.mode != "train":
-                return loss
-            return loss * tf.where(tf.equal(run.step_index, 2), float("nan"), 1.0)
-
+    class Exploding(spoiled("nan", 3)):
         @hookimpl
         def optimize(self, model, losses, run):
             return update(model, losses, run)
@@ -114,20 +101,19 @@ class Beside(exploding(None)):
         return tf.group(run.minimize(losses), self.count.assign_add(1, read_value=False), best)
 
 
-def train(plugin, folder, **options):
-    data = str(folder.parent / "bars.npz")
-    values = {"steps": 6, "evaluate": "no", "log_steps": 1, "data": write_bars(data)}
+def train(plugin, run="run", **options):
+    values = {"steps": 6, "evaluate": "no", "log_steps": 1, "data": write_bars("bars.npz")}
     values["checkpoint_steps"] = 100  # so that a run that diverges saves what it is left with
-    return testing.train(plugin, str(folder), **dict(values, **options))
+    testing.train(plugin, run, **dict(values, **options))
 
 
 @pytest.mark.parametrize(
     "update, per_call", [(momentum, 1), (without_step, None), (adopted, None), (decaying, None)]
 )
-def test_a_step_that_is_not_finite_is_skipped_as_a_whole(tmp_path, update, per_call):
+def test_a_step_that_is_not_finite_is_skipped_as_a_whole(update, per_call):
     options = {"on_nonfinite": "skip", "steps_per_call": per_call, "checkpoint_steps": 1}
-    train(exploding(update), tmp_path / "run", steps=4, **options)
-    tensors = [testing.tensors(str(tmp_path / "run"), n) for n in ("2", "3", "last")]
+    train(exploding(update), steps=4, **options)
+    tensors = [testing.tensors("run", n) for n in ("2", "3", "last")]
     before, after, last = ({k: value.tolist() for k, value in each.items()} for each in tensors)
     assert changes(before, after) == {"global_step": 3, "toolkit/skipped_steps": 1}
     assert last["global_step"] == 4 and last["linear/w"] != after["linear/w"]
@@ -146,61 +132,48 @@ OWN = "own update: loss nan, norm of the change nan"
         (Beside, {"xla": "off"}, "loss nan"),
     ],
 )
-def test_a_step_that_is_not_finite_stops_the_run_before_it(tmp_path, plugin, options, text):
+def test_a_step_that_is_not_finite_stops_the_run_before_it(plugin, options, text):
     with pytest.raises(DivergedError, match=f"Training diverged in step 3: {text}"):
-        train(plugin, tmp_path / "run", **options)
-    last = testing.tensors(str(tmp_path / "run"))
+        train(plugin, **options)
+    last = testing.tensors("run")
     assert last["global_step"] == last.get("count", 2) == 2 and 0 < last.get("best", 1) < 2
     assert all(np.isfinite(value).all() for value in last.values())
 
 
-def test_finite_own_updates_are_those_of_the_optimizer(tmp_path):
-    train(Own, tmp_path / "own")
+def test_finite_own_updates_are_those_of_the_optimizer():
+    train(Own, "own")
     options = {"optimizer": "momentum", "learning_rate": 0.1, "clip": "none", "xla": "off"}
-    train(Linear, tmp_path / "core", **options)
-    own, core = testing.tensors(str(tmp_path / "own")), testing.tensors(str(tmp_path / "core"))
+    train(Linear, "core", **options)
+    own, core = testing.tensors("own"), testing.tensors("core")
     np.testing.assert_allclose(own["linear/w"], core["linear/w"], rtol=1e-6)
 
 
-def test_own_updates_resume_exactly_and_in_a_loop(tmp_path):
-    data = write_bars(str(tmp_path / "bars.npz"))
-    testing.check_resume(Own, str(tmp_path / "resume"), data=data)
+def test_own_updates_resume_exactly_and_in_a_loop(data):
+    testing.check_resume(Own, "resume", data=data)
     testing.check_step_in_a_loop(exploding(without_step), data=data)
 
 
-def test_the_norm_of_the_change_is_logged(tmp_path):
-    train(Own, tmp_path / "run", steps=1)
-    first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
-    tensors = testing.tensors(str(tmp_path / "run"))
+def test_the_norm_of_the_change_is_logged():
+    train(Own, steps=1)
+    tensors = testing.tensors("run")
     slots = [tensors[f"linear/{name}/Momentum"] for name in "wb"]  # the gradients, after one step
     expected = np.sqrt(sum((1 + 0.1**2) * np.square(slot).sum() for slot in slots))
-    assert first["update_norm"] == pytest.approx(expected, rel=1e-5)
+    assert records("run")[0]["update_norm"] == pytest.approx(expected, rel=1e-5)
 
 
 class OwnNorm(WithBatchNorm):
     """Batch norm of `run.keras`, trained by an optimizer of its own."""
 
+    optimize = Own.optimize
+
     @hookimpl
     def build(self, run):
         norm, linear = WithBatchNorm.build(self, run)
-        self.network = run.keras(norm)
-        return norm, linear
-
-    @hookimpl
-    def call(self, model, features, run):
-        return WithBatchNorm.call(self, (self.network, model[1]), features, run)
-
-    @hookimpl
-    def optimize(self, losses, run):
-        return Own.optimize(self, losses, run)
+        return run.keras(norm), linear
 
 
-class OwnNormWithInfiniteLoss(OwnNorm):
-    """The same with a loss of log(0)."""
-
-    @hookimpl
-    def loss(self, outputs):
-        return WithInfiniteLoss.loss(self, outputs)
+class OwnNormWithInfiniteLoss(OwnNorm, WithInfiniteLoss):
+    pass
 
 
 @pytest.mark.parametrize(
@@ -213,28 +186,17 @@ def test_batch_statistics_move_with_own_updates(plugin, mean, is_refused):
 
 
 @ONLY_2
-def test_xla_is_refused_for_own_updates(tmp_path):
+def test_xla_is_refused_for_own_updates():
     with pytest.raises(UsageError, match="updates 'linear/b' by an op of its own"):
-        train(Own, tmp_path / "run", xla="on")
+        train(Own, xla="on")
 
 
-class WaitsForBatchNorm(Linear):
+class WaitsForBatchNorm(WithBatchNorm):
     """It puts the updates of batch norm before the train op, as programs for TensorFlow 1 do."""
 
     @hookimpl
-    def build(self, run):
-        self.moment = tf.get_variable("moment", trainable=False, initializer=0.0)
-        return Linear.build(self, run)
-
-    @hookimpl
-    def call(self, model, features, run):
-        if run.mode == "train":
-            self.update = self.moment.assign_add(1.0, read_value=False)
-        return Linear.call(self, model, features, run)
-
-    @hookimpl
-    def optimize(self, losses, run):
-        with tf.control_dependencies([self.update]):
+    def optimize(self, model, losses, run):
+        with tf.control_dependencies(model[0].updates):
             return run.minimize(losses)
 
 
@@ -250,9 +212,9 @@ def halving_first(model, losses, run):
         (exploding(halving_first), "updates 'linear/b' by an op of its own"),
     ],
 )
-def test_an_update_before_that_of_the_core_is_refused(tmp_path, plugin, message):
+def test_an_update_before_that_of_the_core_is_refused(plugin, message):
     with pytest.raises(ToolkitError, match=message):
-        train(plugin, tmp_path / "run")
+        train(plugin)
 
 
 # --------------------------------------------------------------------------------- the order of ops
@@ -260,9 +222,8 @@ def test_an_update_before_that_of_the_core_is_refused(tmp_path, plugin, message)
 
 def writes_of(variable):
     """The ops of the graph that write a variable, but for its initializer."""
-    handle = variable.handle.name
     ops = tf.get_default_graph().get_operations()
-    writes = [op for op in ops if handle in adoption.written_handles(op, set())]
+    writes = [op for op in ops if variable.handle.name in adoption.written_handles(op, set())]
     return [op for op in writes if op is not variable.initializer]
 
 
@@ -347,9 +308,8 @@ def test_functions_that_update_state_follow_each_other():
 
 def adopt(step, loss, **settings):
     """Guard an own train op that has only this loss."""
-    writes = adoption.find_writes(step, set())
     options = types.SimpleNamespace(on_nonfinite="stop")
-    return adoption.adopt(step, writes, [loss], options, **settings)
+    return adoption.adopt(step, adoption.find_writes(step, set()), [loss], options, **settings)
 
 
 def test_the_norm_of_the_change_cannot_be_read_after_a_refusal():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from graph_fixtures import Constant, evaluate, make_plugin, make_run, session
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import Linear
 from update_fixtures import ONLY_2
 
 from toolkit import hookimpl, testing, tf
@@ -298,21 +298,11 @@ class Noisy(Linear):
         return dict(outputs, logits=outputs["logits"] + noise)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """The folder of a run of the noisy model."""
-    folder = tmp_path_factory.mktemp("noisy")
-    data = write_bars(str(folder / "bars.npz"))
-    with tf.Graph().as_default():
-        testing.train("test_randomness:Noisy", str(folder / "run"), data=data, steps=2)
-    return str(folder / "run")
-
-
-def test_examples_of_one_evaluation_have_different_numbers(trained):
-    with open_trained(trained) as run:
-        same = np.zeros([6, 6, 6, 1], np.uint8)
-        logits = run.predict(same, batch_size=2)["logits"]
-        again = run.predict(same, batch_size=5)["logits"]
+def test_examples_of_one_evaluation_have_different_numbers(data):
+    testing.train("test_randomness:Noisy", "run", data=data, steps=2)
+    same = np.zeros([6, 6, 6, 1], np.uint8)
+    with open_trained("run") as run:
+        logits, again = (run.predict(same, batch_size=size)["logits"] for size in (2, 5))
     assert len(np.unique(logits, axis=0)) == 6
     np.testing.assert_array_equal(logits, again)
 

@@ -24,37 +24,32 @@ BATCH = 64
 FEATURES = np.random.RandomState(5).normal(1.0, 2.0, [BATCH, 4, 4, 3]).astype(np.float32)
 
 
-class Replicas:
-    """Sessions of several replicas, each with a server of TensorFlow, which run at once."""
+@pytest.fixture
+def run_replicas():
+    """A function that returns the values of what `build(rank)` makes in a graph of its own, for
+    each of several replicas, each with a server of TensorFlow, which run at once.
+    """
+    addresses = [f"{LOOPBACK}:{free_port()}" for _ in range(NUM_REPLICAS)]
+    tasks = [Task("worker", rank, address) for rank, address in enumerate(addresses)]
+    clusters = [Cluster({"worker": addresses}, task, ClusterSettings()) for task in tasks]
+    configs = [configure(tf.ConfigProto(), cluster) for cluster in clusters]
+    servers = [start_server(*pair) for pair in zip(clusters, configs)]
 
-    def __init__(self, count):
-        addresses = [f"{LOOPBACK}:{free_port()}" for _ in range(count)]
-        tasks = [Task("worker", rank, address) for rank, address in enumerate(addresses)]
-        clusters = [Cluster({"worker": addresses}, task, ClusterSettings()) for task in tasks]
-        self._configs = [configure(tf.ConfigProto(), cluster) for cluster in clusters]
-        self._servers = [start_server(*pair) for pair in zip(clusters, self._configs)]
-
-    def run(self, build):
-        """The values of what `build(rank)` returns in a graph of its own, for each replica."""
-        graphs = [tf.Graph() for _ in self._servers]
-        fetches = []
+    def run(build):
+        graphs, fetches = [tf.Graph() for _ in servers], []
         for rank, graph in enumerate(graphs):
             with graph.as_default():
                 fetches.append((build(rank), tf.global_variables_initializer()))
 
         def work(rank):
-            server, config = self._servers[rank], self._configs[rank]
             tensors, initializer = fetches[rank]
-            with tf.Session(server.target, graph=graphs[rank], config=config) as tf_session:
+            with tf.Session(servers[rank].target, graphs[rank], configs[rank]) as tf_session:
                 tf_session.run(initializer)
                 return tf_session.run(tensors)
 
-        return run_threads([functools.partial(work, rank) for rank in range(len(graphs))])
+        return run_threads([functools.partial(work, rank) for rank in range(NUM_REPLICAS)])
 
-
-@pytest.fixture
-def replicas():
-    return Replicas(NUM_REPLICAS)
+    return run
 
 
 def part_of(values, rank, count=NUM_REPLICAS):
@@ -75,8 +70,7 @@ def test_the_parts_of_a_batch_are_disjoint_complete_and_alike_in_size(batch_size
 def draw(rank, count, make):
     """The numbers that `make(run)` draws in training, for one replica of a batch."""
     with tf.Graph().as_default():
-        options = make_run(batch_size=6).options
-        run = Run("train", options, replica=Replica(rank, count, 6))
+        run = Run("train", make_run(batch_size=6).options, replica=Replica(rank, count, 6))
         tensor = make(run)
         with session() as tf_session:
             return tf_session.run(tensor)
@@ -122,7 +116,7 @@ def test_numbers_of_a_size_that_is_unknown_are_each_replicas_own():
     assert whole.shape == (6, 2) and whole.tolist() == first.tolist() != second.tolist()
 
 
-def test_an_average_is_weighted_by_examples_and_keeps_shapes_and_dtypes(replicas):
+def test_an_average_is_weighted_by_examples_and_keeps_shapes_and_dtypes(run_replicas):
     def average(rank):
         part = tf.constant(part_of(FEATURES, rank))
         tensors = [tf.reduce_mean(part, 0), tf.constant(float(rank), tf.float64)]
@@ -130,14 +124,14 @@ def test_an_average_is_weighted_by_examples_and_keeps_shapes_and_dtypes(replicas
         assert [m.shape.as_list() for m in means] == [[4, 4, 3], []]
         return means
 
-    first, *others = replicas.run(average)
+    first, *others = run_replicas(average)
     np.testing.assert_allclose(first[0], FEATURES.mean(0), rtol=1e-5, atol=1e-6)
     assert (first[1].dtype, first[1]) == (np.float64, pytest.approx((21 * 1 + 21 * 2) / 64))
     for other in others:  # equal to the bit
         assert [x.tobytes() for x in other] == [x.tobytes() for x in first]
 
 
-def test_equal_scalars_keep_their_bits(replicas):
+def test_equal_scalars_keep_their_bits(run_replicas):
     def average(rank):
         scalars = {
             "rate": tf.constant(0.1),
@@ -147,13 +141,13 @@ def test_equal_scalars_keep_their_bits(replicas):
         }
         return Replica(rank, NUM_REPLICAS, 6).mean_scalars(scalars)
 
-    for result in replicas.run(average):
+    for result in run_replicas(average):
         assert result["rate"] == np.float32(0.1)
         assert (result["count"], result["count"].dtype) == (7, np.int64)
         assert (result["loss"], result["text"]) == (1.0, b"a")
 
 
-def test_the_gradient_of_an_average_is_that_of_the_whole_batch(replicas):
+def test_the_gradient_of_an_average_is_that_of_the_whole_batch(run_replicas):
     """The loss mean((x w - mean(x w)) ** 3) depends on all examples through the inner mean."""
 
     def gradient(part, average):
@@ -169,11 +163,11 @@ def test_the_gradient_of_an_average_is_that_of_the_whole_batch(replicas):
 
     with tf.Graph().as_default(), session() as tf_session:
         whole = tf_session.run(gradient(FEATURES, list))
-    for part in replicas.run(of_part):
+    for part in run_replicas(of_part):
         np.testing.assert_allclose(part, whole, rtol=1e-4)
 
 
-def test_batch_norm_of_parts_moves_all_averages_alike(replicas):
+def test_batch_norm_of_parts_moves_all_averages_alike(run_replicas):
     def train_norm(rank):
         """Gradients of a loss by the variables, then the values that state updates assign."""
         features = tf.constant(part_of(FEATURES, rank))
@@ -184,11 +178,10 @@ def test_batch_norm_of_parts_moves_all_averages_alike(replicas):
         gradients = tf.gradients(loss, tf.trainable_variables())
         updates = tf.get_default_graph().get_operations()
         updates = [op for op in updates if op.type == "AssignSubVariableOp"]
-        replica = Replica(rank, NUM_REPLICAS, BATCH)
-        updates, gradients = replica.mean_updates(updates, gradients)
+        updates, gradients = Replica(rank, NUM_REPLICAS, BATCH).mean_updates(updates, gradients)
         return [*gradients, *[op.inputs[1] for op in updates]]
 
-    results = replicas.run(train_norm)
+    results = run_replicas(train_norm)
     first, *others = ([np.asarray(x).tobytes() for x in result] for result in results)
     assert len(first) == 5 and all(other == first for other in others)
 
@@ -229,8 +222,7 @@ def build_averaging(use, count, in_loop):
 def test_an_average_is_refused_only_where_the_first_replica_alone_fetches_it(use, in_loop):
     build_averaging(use, 1, in_loop)
     if use in ("loss", "log"):  # each step computes it
-        graph = build_averaging(use, 2, in_loop)
-        assert ("mean" in graph.step.logged) is (use == "log")
+        assert ("mean" in build_averaging(use, 2, in_loop).step.logged) is (use == "log")
         return
     with pytest.raises(ToolkitError, match="needs an average over all replicas that the step does"):
         build_averaging(use, 2, in_loop)
@@ -306,8 +298,7 @@ def test_variables_are_balanced_by_their_bytes_alike_in_each_process():
                 tf.get_variable(f"b{number}", [8])
             devices.append([variable.device for variable in tf.global_variables()])
     assert devices[0] == devices[1]
-    matrices = [server_of(device) for device in devices[0][::2]]
-    assert sorted(matrices) == [0, 0, 1, 1]
+    assert sorted([server_of(device) for device in devices[0][::2]]) == [0, 0, 1, 1]
 
 
 def test_the_counter_of_tickets_is_in_no_checkpoint_and_beside_the_global_step():

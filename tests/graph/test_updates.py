@@ -3,19 +3,20 @@
 import numpy as np
 import pytest
 from graph_fixtures import make_run, session
-from linear_fixtures import write_bars
 from update_fixtures import (
     INF,
     SGD,
+    Own,
     WithBatchNorm,
     after_steps,
+    by_object,
     changed_by,
     create_variable,
     train,
     train_batch_norm,
 )
 
-from toolkit import ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit import ToolkitError, UsageError, testing, tf
 from toolkit.graph.run import step_builder_of
 
 
@@ -66,9 +67,6 @@ def test_after_reads_what_the_state_updates_of_the_step_wrote(accumulate):
     tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, average.assign_add(one, read_value=False))
     op = run.minimize(w, [w], after=lambda: seen.assign(average.read_value()))
     assert after_steps(op, seen, steps=accumulate) == accumulate
-
-
-# ----------------------------------------------------------------------- accumulation, weight decay
 
 
 def rising_loss(w):
@@ -170,9 +168,6 @@ def test_batch_statistics_move_once_per_step(steps, options, mean):
     assert train_batch_norm(WithBatchNorm, steps, **options)[0] == pytest.approx([mean, mean])
 
 
-# ---------------------------------------------------------------------- several updates in one step
-
-
 def test_updates_that_are_applied_together_all_use_the_old_values():
     run = make_run(**SGD)
     a, b = create_variable("a", 1.0), create_variable("b", 2.0)
@@ -190,9 +185,6 @@ def test_updates_of_one_name_share_an_optimizer_and_its_slots():
     names = {v.op.name for v in tf.global_variables()}
     assert {"w/Adam", "w/Adam_1"} == {n for n in names if n.startswith("w/")}
     assert {n for n in names if "beta1" in n} == {"optimizer/player/beta1_power"}
-
-
-# ------------------------------------------------------------------------ what a wrapper may change
 
 
 def change(options=(), gradients=None, rate=None):
@@ -275,8 +267,7 @@ def test_the_rate_is_changed_with_the_full_rate_and_the_step():
         return rate + 10 * full_rate + 100 * tf.cast(step, tf.float32)
 
     run = change(options, rate=sum_of_all)
-    values = train(tf.reduce_sum(w), 2, run)["w"]
-    assert np.allclose(values, -(5.5 + (0.25 + 5 + 100)))
+    assert np.allclose(train(tf.reduce_sum(w), 2, run)["w"], -(5.5 + (0.25 + 5 + 100)))
     run = change(rate=lambda rate, full_rate, step: 2 * full_rate)
     op = run.minimize(tf.reduce_sum(w), learning_rate=0.25)  # that of one player
     assert after_steps(op, w) == [-0.5]
@@ -294,32 +285,18 @@ def test_a_change_after_the_updates_or_in_another_mode_is_refused(method):
         run.after_restore(tf.no_op)
 
 
-class ByObject(testing.tiny.TinyModel):
-    """A model that is trained by an optimizer object."""
-
-    @hookimpl
-    def optimize(self, run, losses):
-        return run.minimize(losses, optimizer=tf.train.GradientDescentOptimizer(0.1))
-
-
-class ByOwnOp(testing.tiny.TinyModel):
-    """A model that is trained by an op of its own."""
-
-    @hookimpl
-    def optimize(self, losses):
-        return tf.train.GradientDescentOptimizer(0.1).minimize(losses)
+by_descent = by_object(lambda: tf.train.GradientDescentOptimizer(0.1))
 
 
 @pytest.mark.parametrize(
     "extension, plugin, message",
     [
-        ("lr-finder", ByObject, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
-        ("lr-finder", ByOwnOp, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
-        ("gradient-noise", ByOwnOp, "of toolkit_extensions.gradient_noise has no effect"),
+        ("lr-finder", by_descent, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
+        ("lr-finder", Own, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
+        ("gradient-noise", Own, "of toolkit_extensions.gradient_noise has no effect"),
     ],
 )
-def test_a_change_that_no_update_takes_is_refused(tmp_path, extension, plugin, message):
-    options = {"steps": 100, "batch_size": 8, "evaluate": "no"}
-    options["data"] = write_bars(tmp_path / "bars.npz")
+def test_a_change_that_no_update_takes_is_refused(data, extension, plugin, message):
+    options = {"data": data, "steps": 100, "batch_size": 8, "evaluate": "no"}
     with pytest.raises(UsageError, match=message):
-        testing.train(plugin, str(tmp_path / "run"), [extension], **options)
+        testing.train(plugin, "run", [extension], **options)

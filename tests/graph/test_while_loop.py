@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 from graph_fixtures import session
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import Linear, spoiled, write_bars
 from run_fixtures import steps_of
 from update_fixtures import ONLY_2, train_by_both
 
@@ -16,9 +16,6 @@ from toolkit.graph.while_loop import build_compiled_loop, build_loop, make_num_s
 from toolkit.storage.run_folder import RunFolder
 
 CALLS = [1, 7, "auto"]
-
-
-# ------------------------------------------------------------------------- a loop and its outputs
 
 
 SumOutputs = collections.namedtuple("SumOutputs", "double, empty, counted_total")
@@ -107,9 +104,6 @@ def test_a_compiled_loop_ends_with_its_number_of_steps_or_after_a_refusal(
         assert tf_session.run(variable) == total
 
 
-# ------------------------------------------------------------------------------ whole runs, exactly
-
-
 def read_summaries(run):
     """(step, tag, serialized value) of every summary except the speed."""
     folder, summaries = os.path.join(run, "events"), []
@@ -185,22 +179,11 @@ def test_hooks_due_on_steps_that_are_no_multiple_of_a_call_give_the_same_run(bar
     assert {"logits", "features/image/0", "features/image/1", "hundredfold"} <= tags
 
 
-class Infinite(Linear):
-    """Its loss is infinite in the steps 6, 7 and 31."""
-
-    @hookimpl
-    def loss(self, labels, outputs, run):
-        step = run.global_step.read_value()
-        is_infinite = tf.reduce_any(tf.equal(step, tf.constant([5, 6, 30], tf.int64)))
-        factor = tf.where(is_infinite, tf.constant(np.inf), tf.constant(1.0))
-        return factor * super().loss(labels, outputs)
-
-
 def test_options_of_the_step_and_skipped_steps_give_the_same_run_and_counts(bars, tmp_path):
     options = {"data": bars, "steps": 60, "log_steps": 20, "on_nonfinite": "skip"}
     options.update(schedule="cosine", warmup_steps=9, weight_decay=0.01)
     options.update(optimizer="momentum", accumulate=3, clip="global-norm", clip_limit=0.5)
-    results = check_same_run(tmp_path, Infinite, **options)
+    results = check_same_run(tmp_path, spoiled("inf", 6, 7, 31), **options)
     # The counter is read in parallel with the step, so it may lack the step of its record only.
     counts = [(r["step"], r["count"]) for r in results.metrics if r["kind"] == "event"]
     assert counts == [(20, 2), (40, 1)]
@@ -229,9 +212,6 @@ def test_a_compiled_gan_is_the_same_for_any_number_of_steps_per_call(digits, tmp
     options.update(preset="wgan-gp", discriminator_steps=3, features="pixels", quick_samples=100)
     options.update(data=digits, xla="on", sample_count=9, sample_steps=4, log_steps=5)
     assert check_same_run(tmp_path, "gan", (1, 7), **options).images
-
-
-# ---------------------------------------------------------------------------------- compiled by XLA
 
 
 @ONLY_2
