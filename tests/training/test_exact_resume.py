@@ -8,9 +8,10 @@ import os
 
 import pytest
 from hook_fixtures import CallAt, Death, die, with_hooks
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import Linear, spoiled, write_bars
+from run_fixtures import steps_of
 
-from toolkit import Every, SessionHook, hookimpl, testing, tf
+from toolkit import Every, SessionHook, ToolkitError, hookimpl, testing, tf
 from toolkit.storage.commit_log import CommitLog
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.hooks.validation import Validation
@@ -68,19 +69,6 @@ class Noisy(Linear):
     @hookimpl
     def session_hooks(self):
         return [Count(), CallAt([self.dies_at], die)]
-
-
-class SometimesNan(Noisy):
-    """The loss of some steps is nan, so that the guard refuses them."""
-
-    @hookimpl
-    def loss(self, labels, outputs, run):
-        loss = Linear.loss(self, labels, outputs)
-        if run.mode != "train":
-            return loss
-        step = run.global_step.read_value()
-        bad = tf.reduce_any(tf.equal(step, tf.constant([4, 8, 9], tf.int64)))
-        return loss * tf.where(bad, float("nan"), 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -150,9 +138,9 @@ def test_a_death_at_any_step_leaves_no_trace(data, whole):
 def test_a_death_leaves_no_trace_in_a_stream_and_after_skipped_steps(data, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", "cache")
     options = dict(OPTIONS, data=data, reader="stream", on_nonfinite="skip")
-    train(SometimesNan, "whole", **options)
-    whole = Whole(final_state("whole"), events("whole"))
-    check_deaths(SometimesNan, "died", [10], whole, **options)
+    plugin = spoiled("nan", 5, 9, 10, plugin=Noisy)
+    train(plugin, "whole", **options)
+    check_deaths(plugin, "died", [10], Whole(final_state("whole"), events("whole")), **options)
 
 
 def test_early_stopping_happens_at_the_same_step(data):
@@ -258,3 +246,27 @@ def test_a_partitioned_variable_is_evaluated_and_resumed_as_a_whole_one(data):
     assert testing.train(Partitioned, "run", **options)["test"]["examples"] == 13
     assert testing.tensors("run")["w"].shape == (36, 3)
     assert testing.fingerprint("run") == testing.fingerprint("whole")
+
+
+def test_a_resume_saves_nothing_before_its_first_due_step(golden):
+    run, steps = str(golden("--steps", 8, "--checkpoint-steps", 2, "--no-evaluate") / "run"), []
+
+    class Watching(Linear):
+        @hookimpl
+        def checkpoint_saved(self, step):
+            steps.append(step)
+
+    testing.train(Watching, run, steps=11, allow=["plugin"])
+    assert steps == [10, 11]
+
+
+def test_a_failing_evaluation_follows_the_commit_and_loses_nothing(data):
+    class Failing(Linear):
+        @hookimpl
+        def metrics(self, labels, outputs):
+            bad = tf.debugging.check_numerics(tf.log(tf.constant(-1.0)), "bad metric")
+            return {"bad": (bad, bad)}
+
+    with pytest.raises(ToolkitError, match="bad metric"):
+        testing.train(Failing, "run", data=data, steps=6, checkpoint_steps=2)
+    assert steps_of("run") == [2]
