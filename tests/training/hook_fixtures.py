@@ -31,6 +31,21 @@ class CallAt(SessionHook):
             self._act(step)
 
 
+class Fetch(SessionHook):
+    """Fetches tensors in every fifth step and in the last; `values` has them by step."""
+
+    every = Every(steps=5)
+
+    def __init__(self, tensors):
+        self.tensors, self.values = tensors, {}
+
+    def fetches(self):
+        return self.tensors
+
+    def on_step(self, step, values, context):
+        self.values[step] = values
+
+
 class Death(BaseException):
     """An end of the process that no code handles, like a kill."""
 

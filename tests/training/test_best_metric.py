@@ -5,6 +5,7 @@ The metrics of these runs are known at each step, and so is the step that has to
 
 import io
 import math
+from types import SimpleNamespace
 
 import pytest
 from linear_fixtures import LINEAR, Linear, write_bars
@@ -44,24 +45,20 @@ class Scripted(Linear):
 
 
 @pytest.fixture
-def run(data, tmp_path):
+def run(data):
     """`run(plugin, steps=5)` trains a new run, or resumes it: its summary, and what it logs."""
-    text = io.StringIO()
 
     def train(plugin, **options):
-        text.truncate(0)
         values = {"data": data, "checkpoint_steps": 1, "batch_size": 4, "steps_per_call": 1}
+        text = io.StringIO()
         options = dict(values, page=False, **options)
-        path, console = str(tmp_path / "run"), Console(text)
-        summary = testing.train(plugin, path, console=console, **options)
-        return summary, text.getvalue().replace("\0", "")
+        return testing.train(plugin, "run", console=Console(text), **options), text.getvalue()
 
     return train
 
 
-@pytest.fixture
-def manifest(tmp_path):
-    return lambda: RunFolder(str(tmp_path / "run")).state()
+def manifest():
+    return RunFolder("run").state()
 
 
 @pytest.mark.parametrize(
@@ -88,12 +85,9 @@ def test_a_malformed_choice_is_refused(text):
         choose_best_metric(text, DECLARED)
 
 
-def directions(*plugins, losses=("loss",), scorers=()):
-    class Answers:
-        def call_hook(self, hook, run):
-            return list(plugins)
-
-    return read_directions(Answers(), None, losses, scorers)
+def directions(*plugins, losses=("loss",)):
+    answers = SimpleNamespace(call_hook=lambda hook, run: list(plugins))
+    return read_directions(answers, None, losses, [])
 
 
 def test_the_only_loss_of_a_model_is_min_unless_the_plugin_declares_otherwise():
@@ -132,9 +126,7 @@ def test_the_direction_is_printed_at_the_start_and_with_the_result(cli, here):
     ],
     ids=str,
 )
-def test_the_best_checkpoint_is_that_of_the_best_finite_value(
-    run, manifest, values, best, direction
-):
+def test_the_best_checkpoint_is_that_of_the_best_finite_value(run, values, best, direction):
     sign = 1 if direction == "max" else -1
     plugin = Scripted({"score": direction}, score=[sign * value for value in values])
     summary, _ = run(plugin, steps=5, best_metric="score")
@@ -158,18 +150,18 @@ def test_the_best_checkpoint_is_that_of_the_best_finite_value(
     ids=str,
 )
 def test_early_stopping_ends_at_the_known_step_and_leaves_nothing_to_do(
-    run, tmp_path, values, patience, last
+    run, values, patience, last
 ):
     plugin = Scripted({"score": "max"}, score=values)
     summary, _ = run(plugin, steps=6, best_metric="score", early_stopping=patience)
     assert summary["steps"] == last
     is_early = summary["reason"] == f"score has not improved in {patience} evaluations"
     assert is_early or last == 6
-    (advice,) = diagnose_folder(RunFolder(str(tmp_path / "run"))).advice
+    (advice,) = diagnose_folder(RunFolder("run")).advice
     assert advice.endswith("--early-stopping 0" if last < 6 else "--steps N")
     for steps, other in ((6, patience), (7, patience), (6, 9)):
         options = {"steps": steps, "early_stopping": other}
-        with testing.open_trainer(plugin, str(tmp_path / "run"), **options) as trainer:
+        with testing.open_trainer(plugin, "run", **options) as trainer:
             assert trainer.is_finished() == (steps == 6 and (other == patience or last == 6))
 
 
@@ -186,7 +178,7 @@ AGAIN = "note   the best checkpoint is chosen again from here: "
         ("min:a", "direction was max, now min", {"direction": "min", "step": 2}),
     ],
 )
-def test_another_metric_or_direction_begins_the_best_again(run, manifest, metric, reason, best):
+def test_another_metric_or_direction_begins_the_best_again(run, metric, reason, best):
     plugin = Scripted(TWO, a=A, b=B)
     run(plugin, steps=2, best_metric="a")
     assert manifest()["best"]["step"] == 1
@@ -196,7 +188,7 @@ def test_another_metric_or_direction_begins_the_best_again(run, manifest, metric
     assert summary["test"]["step"] == best["step"]
 
 
-def test_the_count_of_early_stopping_begins_again_too(run, manifest):
+def test_the_count_of_early_stopping_begins_again_too(run):
     plugin = Scripted(TWO, a=A, b=[1.0] * 6)
     run(plugin, steps=3, best_metric="a", early_stopping=3)
     assert manifest()["evaluations_since_best"] == 2
@@ -204,11 +196,11 @@ def test_the_count_of_early_stopping_begins_again_too(run, manifest):
     assert (manifest()["best"]["step"], summary["steps"]) == (3, 6)
 
 
-def test_another_validation_split_begins_the_best_again(run, manifest, data, tmp_path):
+def test_another_validation_split_begins_the_best_again(run):
     plugin = Scripted(TWO, a=A)
     run(plugin, steps=2, best_metric="a")
     before = manifest()["best"]["depends_on"]["examples"][:40]
-    write_bars(tmp_path / "bars.npz", validation=8)
+    write_bars("bars.npz", validation=8)
     _, log = run(plugin, steps=4)
     now = manifest()["best"]["depends_on"]["examples"][:40]
     assert AGAIN + f"examples was {before}, now {now}; step 1 was best\n" in log
@@ -236,14 +228,14 @@ class Rating(Scorer):
         return {"sizes": (3, 4), "rate": 0.1}
 
 
-def test_a_plain_resume_continues_with_the_best_so_far(run, manifest):
+def test_a_plain_resume_continues_with_the_best_so_far(run):
     for steps in 2, 4:
         _, log = run(Rated(), steps=steps, best_metric="rating")
     assert "chosen again" not in log
     assert (manifest()["best"]["step"], manifest()["evaluations_since_best"]) == (1, 3)
 
 
-def test_without_a_metric_no_best_stays(run, manifest):
+def test_without_a_metric_no_best_stays(run):
     plugin = Scripted(TWO, a=A)
     run(plugin, steps=2, best_metric="a")
     summary, log = run(plugin, steps=4, best_metric="none")

@@ -201,8 +201,3 @@ def test_of_the_errors_of_several_devices_the_first_is_shown():
         "\t [[{{node replica_1/Assert}}]]\n  (1) Invalid argument: assertion failed: [other]\n"
     )
     assert summarize_tf_error(message) == "assertion failed: [too far]"
-
-
-def test_the_reason_of_a_failed_write_is_kept():
-    message = "r/model.ckpt-5.data-00000-of-00001.tempstate12; File too large\n\t [[{{node save}}]]"
-    assert summarize_tf_error(message) == "File too large"

@@ -50,7 +50,6 @@ def test_values_are_loaded_as_numbers_texts_lists_and_dicts(path, states, expect
 @pytest.mark.parametrize(
     "array",
     [
-        np.arange(6, dtype=np.int64).reshape(2, 3),
         np.array(1.5, np.float32),
         np.array([np.nan, -0.0, np.inf], np.float32),
         np.zeros((0, 3), np.uint8),
@@ -65,29 +64,19 @@ def test_arrays_have_the_same_type_shape_and_bits_after_saving_and_loading(path,
 
 
 @pytest.mark.parametrize(
-    "value, description",
+    "state, fault",
     [
-        (np.array([{}, None]), "holds an array of objects"),
-        ({1, 2}, "holds a set"),
-        ([b"x"], "holds a bytes"),
-        ({"a": {1: 2}}, "holds a dictionary with keys that are not text"),
-        ([np.zeros(2)], "holds a ndarray"),
-        (np.complex64(1j), "holds a complex"),
+        ({"x": np.array([{}, None])}, "keeps 'x', which holds an array of objects"),
+        ({"x": {1, 2}}, "keeps 'x', which holds a set"),
+        ({"x": {"a": {1: 2}}}, "keeps 'x', which holds a dictionary with keys that are not text"),
+        ({"x": [np.zeros(2)]}, "keeps 'x', which holds a ndarray"),
+        ({"x": np.complex64(1j)}, "keeps 'x', which holds a complex"),
+        ({3: 5}, "returned the key 3 from 'state'"),
+        ([1], "returned a list from 'state'"),
     ],
 )
-def test_values_that_a_file_cannot_restore_are_refused_before_anything_is_written(
-    path, value, description
-):
-    with pytest.raises(ToolkitError, match=f"hook 'h' keeps 'x', which {description}"):
-        hook_state.save(path, {"h": {"x": value}})
-    assert os.listdir(os.path.dirname(path)) == []
-
-
-@pytest.mark.parametrize(
-    "state, fault", [({3: 5}, "the key 3"), ({None: 5}, "the key None"), ([1], "a list")]
-)
-def test_a_state_without_names_is_refused_before_anything_is_written(path, state, fault):
-    with pytest.raises(ToolkitError, match=f"Session hook 'h' returned {fault} from 'state'"):
+def test_what_a_file_cannot_restore_is_refused_before_anything_is_written(path, state, fault):
+    with pytest.raises(ToolkitError, match=f"^Session hook 'h' {fault}"):
         hook_state.save(path, {"h": state})
     assert os.listdir(os.path.dirname(path)) == []
 

@@ -92,9 +92,8 @@ def test_nothing_that_a_repository_names_is_run(tree):
         git("config", name, program)
     git("config", "remote.origin.promisor", "true")
     (tree / ".gitattributes").write_text("* filter=x diff=x\n")
-    hooks = tree / ".git" / "hooks"
     for name in ("post-index-change", "fsmonitor-watchman"):
-        shutil.copy(program, str(hooks / name))
+        shutil.copy(program, str(tree / ".git" / "hooks" / name))
     (tree / "mate.py").write_text("X = 2\n")
     os.utime(str(tree / "other.txt"), (1, 1))
     assert state_of()["branch"] == "main"

@@ -1,14 +1,13 @@
 """How a run makes its steps: the mode that the options, the plugin and the speed allow."""
 
-import io
-
 import pytest
 from graph_fixtures import make_plugin
+from hook_fixtures import Fetch
 from linear_fixtures import LINEAR, Linear, write_bars
 
-from toolkit import Every, SessionHook, hookimpl, testing, tf
+import toolkit
+from toolkit import hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
-from toolkit.display.console import Console
 from toolkit.errors import DivergedError, UsageError
 from toolkit.graph.replica import Replica
 from toolkit.graph.step_strategy import AsynchronousStep
@@ -58,9 +57,6 @@ def trial_times(monkeypatch):
     return set_times
 
 
-# -------------------------------------------------------------------- the mode that options choose
-
-
 @pytest.mark.parametrize(
     "options, steps, step, mode",
     [
@@ -96,9 +92,6 @@ def test_xla_is_refused_on_1_15(cli):
         "--xla is on, and XLA compiles steps on TensorFlow 2.x, not on this version." in result.err
     )
     assert "Traceback" not in result.err
-
-
-# ------------------------------------------------------------------------------ the faster mode
 
 
 @ONLY_2
@@ -151,17 +144,13 @@ def test_the_run_reports_the_divergence_of_a_step_that_diverges_in_the_trial(dat
         testing.train(Infinite, "run", data=data, steps=9, evaluate="no")
 
 
-# -------------------------------------------------------------------- steps that XLA cannot compile
-
-
 class LossThroughText(Linear):
     """Its loss is converted to text and back."""
 
     @hookimpl
     def loss(self, labels, outputs):
         loss = Linear.loss(self, labels, outputs)
-        text = tf.strings.as_string(loss)
-        return loss + 0 * tf.strings.to_number(text)
+        return loss + 0 * tf.strings.to_number(tf.strings.as_string(loss))
 
 
 class OutputOfUnknownShape(Linear):
@@ -192,9 +181,6 @@ def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default
     assert (plan.mode, plan.note) == ("loop", "")
 
 
-# --------------------------------------------------------------- steps that cannot be in a loop
-
-
 class RefusesLoops(Linear):
     """It checks whether it is in a loop, and fails there."""
 
@@ -216,27 +202,14 @@ class DerivesFromStepTensor(Linear):
 
     @hookimpl
     def session_hooks(self):
-        return [FetchingHook(2.0 * self.mean_logit)]
-
-
-class FetchingHook(SessionHook):
-    """Fetches a tensor in every third step."""
-
-    every = Every(steps=3)
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-    def fetches(self):
-        return self.tensor
+        return [Fetch(2.0 * self.mean_logit)]
 
 
 def read_notes(plugin, run, **options):
     """Train; return the notes on the console."""
-    stream = io.StringIO()
-    options = dict({"steps": 8, "evaluate": "no"}, **options)
-    testing.train(plugin, run, console=Console(stream, every_secs=1e9), **options)
-    return [line for line in stream.getvalue().split("\n") if line.startswith("note")]
+    lines = []
+    toolkit.train(plugin, run, dict(options, steps=8, evaluate="no"), say=lines.append)
+    return [line for line in lines if line.startswith("note")]
 
 
 @pytest.mark.parametrize(
@@ -267,9 +240,6 @@ def test_several_steps_per_call_that_are_impossible_are_refused(data, plugin, op
         assert error.value.hint == "Leave it at auto, or set it to 1."
 
 
-# ----------------------------------------------------------------------- the mode after a resume
-
-
 @ONLY_2
 def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, request, monkeypatch):
     options = {"data": data, "evaluate": "no"}
@@ -284,27 +254,20 @@ def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, request, m
         assert compiled == [expected, expected]
 
 
-@ONLY_2
-def test_a_compiled_run_continues_in_a_loop_with_xla_off(plan_builder, trial_times):
+@pytest.mark.parametrize("options", [{"xla": "off"}, pytest.param({}, marks=ONLY_1)], ids=str)
+def test_a_compiled_run_continues_in_a_loop_with_xla_off_or_on_1_15(
+    plan_builder, trial_times, options
+):
     trials = trial_times(loop=1.0, xla=1.0)
-    assert plan_builder(xla="off").build(step=4, was_compiled=True).mode == "loop"
+    assert plan_builder(**options).build(step=4, was_compiled=True).mode == "loop"
     assert ("loop", True) not in trials
-
-
-@ONLY_1
-def test_a_compiled_run_continues_in_a_loop_on_1_15(plan_builder):
-    assert plan_builder().build(step=4, was_compiled=True).mode == "loop"
-
-
-# ------------------------------------------------------------------------------- parameter servers
 
 
 def test_a_worker_and_no_parameter_server_writes_and_reads_checkpoints(plan_builder):
     worker = "/job:worker/task:0"
 
     def place(options):
-        replica = Replica(0, 1, 8, is_asynchronous=True)
-        return Place(options, replica, AsynchronousStep(worker, 1))
+        return Place(options, Replica(0, 1, 8, is_asynchronous=True), AsynchronousStep(worker, 1))
 
     ops = plan_builder(place=place, steps_per_call=1).build().graph.tf_graph.get_operations()
     devices = {op.type: op.device for op in ops if op.type in ("SaveV2", "RestoreV2")}

@@ -7,11 +7,11 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hook_fixtures import with_hooks
-from linear_fixtures import Linear, write_bars
+from hook_fixtures import Fetch, with_hooks
+from linear_fixtures import Linear, spoiled, write_bars
 from run_fixtures import records, steps_of
 
-from toolkit import Every, SessionHook, hookimpl, testing, tf
+from toolkit import SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.data.readers import stream
 from toolkit.errors import DataError, DivergedError, InterruptedRun
@@ -46,9 +46,6 @@ def calls(monkeypatch):
 
     monkeypatch.setattr(loop, "StepRunner", RecordingRunner)
     return calls
-
-
-# ------------------------------------------------------------------------------------ step count
 
 
 def call_steps(monkeypatch, step_secs, fixed=None, max_steps=None, limit=10**6):
@@ -106,9 +103,6 @@ def test_a_small_step_in_memory_runs_in_the_calling_thread(monkeypatch, size, is
     assert calls == [is_inline, False]
 
 
-# -------------------------------------------------------------------------- steps in calls of a run
-
-
 def test_calls_end_before_each_due_step_and_the_run_ends_at_its_target(data, calls):
     options = dict(RARE, log_steps=20, steps_per_call=7)
     summary = testing.train(Linear, "run", data=data, steps=45, **options)
@@ -119,43 +113,23 @@ def test_calls_end_before_each_due_step_and_the_run_ends_at_its_target(data, cal
 
 @forms
 def test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has(here, calls, form):
-    small = write_bars("small.npz", train=40)
     options = {**RARE, **form, "steps_per_call": 50}  # whatever the time of a step
-    testing.train(Linear, "run", data=small, steps=30, **options)
+    testing.train(Linear, "run", data=write_bars("small.npz", train=40), steps=30, **options)
     assert max(steps for _, steps in calls) == 5
     assert sum(steps for _, steps in calls) == 29
-
-
-# -------------------------------------------------------------------------------------------- guard
-
-
-def with_failing_step(step, value):
-    """The linear plugin; in one step its loss is multiplied by a value."""
-
-    class Failing(Linear):
-        @hookimpl
-        def loss(self, labels, outputs, run):
-            is_failing = tf.equal(run.global_step.read_value(), step - 1)
-            factor = tf.where(is_failing, tf.constant(value, tf.float32), tf.constant(1.0))
-            return factor * Linear.loss(self, labels, outputs)
-
-    return Failing
 
 
 @pytest.mark.parametrize("form", [*FORMS, DUE])
 def test_the_error_names_the_diverged_step_and_the_state_before_it_is_saved(data, form):
     options = dict(RARE, **form)
     with pytest.raises(DivergedError, match="diverged in step 6: loss inf") as error:
-        testing.train(with_failing_step(6, np.inf), "run", data=data, steps=60, **options)
+        testing.train(spoiled("inf", 6), "run", data=data, steps=60, **options)
     assert error.value.exit_code == 3
     assert steps_of("run") == [5]
     assert [(r["step"], r["event"]) for r in records("run", "event")] == [(5, "diverged")]
     assert RunFolder("run").state()["status"] == "diverged"
     testing.train(Linear, "short", data=data, steps=5, **options)
     assert testing.fingerprint("run") == testing.fingerprint("short")
-
-
-# --------------------------------------------------------------------------- hooks of third parties
 
 
 @forms
@@ -174,26 +148,10 @@ def test_hooks_of_tensorflow_work_as_in_other_programs(data, form):
                 ),
             ]
 
-    options = dict(RARE, log_steps=1, **form)
-    summary = testing.train(Stock, "run", data=data, steps=60, **options)
+    summary = testing.train(Stock, "run", data=data, steps=60, **dict(RARE, log_steps=1, **form))
     assert (summary["steps"], steps_of("run")) == (7, [7])
     expected = [r["loss"] for r in records("run")]
     assert [float(v) for v in values] == [expected[0], expected[3], expected[6]]
-
-
-class FetchingHook(SessionHook):
-    """Fetches tensors in every fifth step and in the last."""
-
-    every = Every(steps=5)
-
-    def __init__(self, tensors):
-        self.tensors, self.values = tensors, {}
-
-    def fetches(self):
-        return self.tensors
-
-    def on_step(self, step, values, context):
-        self.values[step] = values
 
 
 def fetch_in_run(run, data, **options):
@@ -205,7 +163,7 @@ def fetch_in_run(run, data, **options):
         def session_hooks(self, losses, outputs, features, labels, run):
             (loss,) = losses.values()
             rate = run.logged["learning_rate"]
-            hooks.append(FetchingHook([loss, outputs["logits"], features, labels, rate]))
+            hooks.append(Fetch([loss, outputs["logits"], features, labels, rate]))
             return hooks[-1:]
 
     options = dict(RARE, log_steps=5, steps=17, warmup_steps=17, **options)
@@ -228,10 +186,9 @@ def test_a_hook_fetches_the_values_of_its_own_step(data, form):
 
 @forms
 def test_a_record_has_the_means_of_the_steps_that_happened_since_the_one_before(data, form):
-    plugin = with_failing_step(7, np.nan)
     options = dict(RARE, data=data, steps=17, warmup_steps=17, on_nonfinite="skip", **form)
     for run, steps in (("each", 1), ("run", 5)):
-        testing.train(plugin, run, **dict(options, log_steps=steps))
+        testing.train(spoiled("nan", 7), run, **dict(options, log_steps=steps))
     each = {record["step"]: record for record in records("each")}
     assert each[7]["loss"] is None  # of no step
     spans = [range(1, 6), (6, 8, 9, 10), range(11, 16), (16, 17)]
@@ -258,7 +215,7 @@ def test_a_hook_reads_variables_after_its_step(data, form, is_in_list):
         def session_hooks(self, model, losses):
             (loss,) = losses.values()
             reads = [model[0], tf.linalg.global_norm(model), "linear/b:0"]
-            hooks.append(FetchingHook([loss, *reads] if is_in_list else reads))
+            hooks.append(Fetch([loss, *reads] if is_in_list else reads))
             return hooks[-1:]
 
     options = dict(RARE, checkpoint_steps=5, log_steps=1, keep_checkpoints=9, steps=15)
@@ -274,28 +231,23 @@ def test_a_hook_reads_variables_after_its_step(data, form, is_in_list):
     assert sorted(hooks[-1].values) == [5, 10, 15]
 
 
-# --------------------------------------------------------- signals, deadlines and faults in a call
+def test_a_signal_during_a_call_ends_the_run_one_step_after_it(data, calls, monkeypatch):
+    call = loop.StepRunner.run
 
+    def call_and_interrupt(self, max_steps):
+        result = call(self, max_steps)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return result
 
-def test_a_signal_during_a_call_ends_the_run_one_step_after_it(data, monkeypatch):
-    class InterruptedRunner(StepRunner):
-        calls = 0
-
-        def run(self, max_steps):
-            result = super().run(max_steps)
-            InterruptedRunner.calls += 1
-            if InterruptedRunner.calls == 2:
-                os.kill(os.getpid(), signal.SIGINT)
-            return result
-
+    monkeypatch.setattr(loop.StepRunner, "run", call_and_interrupt)
     options = dict(RARE, data=data, steps=60, steps_per_call=10)
-    testing.train(Linear, "reference", **options)
-    monkeypatch.setattr(loop, "StepRunner", InterruptedRunner)
     with pytest.raises(InterruptedRun) as error:
         testing.train(Linear, "run", **options)
     assert error.value.exit_code == 130
     assert steps_of("run") == [21]
     testing.train(Linear, "run")
+    testing.train(Linear, "reference", **options)
     assert testing.fingerprint("run") == testing.fingerprint("reference")
 
 
@@ -318,14 +270,8 @@ class HookWithDeadline(SessionHook):
 
 
 def test_a_deadline_that_passes_in_a_call_makes_the_next_step_due(data, calls, monkeypatch):
-    class Time:
-        time = staticmethod(time.time)
-
-        @staticmethod
-        def monotonic():
-            return len(calls)  # a call takes a second
-
-    monkeypatch.setattr(loop, "time", Time)
+    # A call takes a second.
+    monkeypatch.setattr(loop, "time", mock.Mock(time=time.time, monotonic=lambda: len(calls)))
     hook, options = HookWithDeadline(), dict(RARE, steps_per_call=10)
     testing.train(with_hooks(hook), "run", data=data, steps=50, **options)
     assert hook.steps == [21]
@@ -346,8 +292,7 @@ def test_the_error_for_data_that_ends_in_a_call_names_the_step(data, monkeypatch
     monkeypatch.setattr(stream, "_NO_END", 9)
     monkeypatch.setattr(stream.StreamReader, "_batches_per_read", 1)
     monkeypatch.setenv("TOOLKIT_CACHE", "cache")
-    options = dict(RARE, reader="stream", **LOOP)
     with pytest.raises(DataError, match="The data ended in step 10 of 60"):
-        testing.train(Linear, "run", data=data, steps=60, **options)
+        testing.train(Linear, "run", data=data, steps=60, **dict(RARE, reader="stream", **LOOP))
     manifest = RunFolder("run").state()
     assert (manifest["status"], manifest["step"]) == ("failed", 9)

@@ -1,14 +1,9 @@
 """The intervals of the validation during training: in the commit log, after each kind of end."""
 
-import io
-import json
-
 import pytest
 from linear_fixtures import Linear, write_bars
 
 from toolkit import Scorer, ScoreResult, hookimpl, statistics, testing, tf
-from toolkit.cli import run_command
-from toolkit.display.console import Console
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import run_evaluator
 
@@ -27,8 +22,7 @@ class ByExample(Linear):
     @hookimpl
     def metrics(self, labels, outputs):
         hits = tf.equal(tf.argmax(outputs["logits"], axis=1, output_type=tf.int32), labels)
-        step = tf.cast(tf.train.get_global_step().read_value(), tf.float32)
-        rank = -tf.abs(step - 2.0)
+        rank = -tf.abs(tf.cast(tf.train.get_global_step().read_value(), tf.float32) - 2.0)
         return {"accuracy": tf.metrics.mean(tf.cast(hits, tf.float32)), "rank": (rank, rank)}
 
     @hookimpl
@@ -62,10 +56,7 @@ def train(data, tmp_path):
     def call(name="run", plugin=ByExample, **options):
         values = {"data": data, "batch_size": 4, "steps": 4, "checkpoint_steps": 1}
         values.update(evaluate_steps=1, best_metric="rank", page=False, steps_per_call=1)
-        values.update(options)
-        console = Console(io.StringIO())
-        with testing.open_trainer(plugin(), str(tmp_path / name), console=console, **values) as it:
-            it.train_and_test()
+        testing.train(plugin, str(tmp_path / name), **dict(values, **options))
         return RunFolder(str(tmp_path / name))
 
     return call
@@ -85,8 +76,7 @@ def test_the_commit_log_has_the_last_and_the_best_evaluation_with_intervals(trai
         assert evaluation["examples"] == 9
         assert {name: record[name] for name in evaluation["metrics"]} == evaluation["metrics"]
         hits = round(9 * record["accuracy"])
-        expected = statistics.wilson(hits, 9).as_json()
-        assert evaluation["intervals"]["accuracy"] == expected
+        assert evaluation["intervals"]["accuracy"] == statistics.wilson(hits, 9).as_json()
         entropy = evaluation["intervals"]["entropy"]
         assert entropy["low"] < record["entropy"] < entropy["high"]
         assert set(evaluation["intervals"]) == {"accuracy", "entropy"}
@@ -98,8 +88,7 @@ def test_a_run_without_a_best_metric_has_the_last_evaluation_and_one_without_any
     evaluations = evaluations_of(train(best_metric=None, steps=2))
     assert evaluations["best"] is None
     assert evaluations["last"]["step"] == 2
-    without = train("without", evaluate=False, steps=1, best_metric=None)
-    assert without.state()["validation"] is None
+    assert train("without", evaluate=False, steps=1, best_metric=None).state()["validation"] is None
 
 
 def test_the_intervals_of_scorers_are_recorded_too(train):
@@ -116,14 +105,11 @@ def test_a_split_that_is_too_large_has_the_metrics_alone(train, monkeypatch):
     assert large["intervals_omitted"] == {"entropy": reason, "same": reason}
 
 
-def test_the_intervals_are_those_of_the_command_evaluate(data, tmp_path, capsys):
-    path = str(tmp_path / "run")
-    argv = ["run", "--plugin", "test_validation_intervals:ByExample", "--data", data]
-    assert run_command([*argv, "--steps", "2", "--run-dir", path]) == 0
-    last = evaluations_of(RunFolder(path))["last"]
-    capsys.readouterr()
-    assert run_command(["evaluate", path, "--split", "validation", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+def test_the_intervals_are_those_of_the_command_evaluate(cli, data):
+    argv = ["--plugin", "test_validation_intervals:ByExample", "--data", data, "--steps", 2]
+    assert cli("run", *argv, "--run-dir", "run").code == 0
+    last = evaluations_of(RunFolder("run"))["last"]
+    result = cli("evaluate", "run", "--split", "validation", "--json").json()
     for name in ("metrics", "intervals", "intervals_omitted"):
         assert result[name] == last[name]
-    assert run_command(["verify", path]) == 0
+    assert cli("verify", "run").code == 0
