@@ -8,7 +8,7 @@ import os
 import signal
 
 import pytest
-from file_fixtures import read_json
+from file_fixtures import edit, read_json
 from job_fixtures import PATIENT, commits, start_job
 from linear_fixtures import LINEAR, write_bars
 from process_fixtures import PATIENCE
@@ -73,10 +73,7 @@ def run_words(plugin=LINEAR, *more, steps=1000000):
 def write_ranked_plugin(body="    pass", path="mine.py"):
     """A plugin in a file, `Linear` with the methods in `body`, which may use RANK."""
     write_plugin(body, path)
-    with open(path) as file:
-        text = file.read()
-    with open(path, "w") as file:
-        file.write(RANKS + text)
+    edit(path, "\n", RANKS)
     return "./" + path
 
 

@@ -13,7 +13,7 @@ import pytest
 from job_fixtures import start_job, wait_at, write_waiting
 from linear_fixtures import write_bars
 
-from toolkit.storage import checkpoint_reader
+from toolkit import testing
 from toolkit.storage.run_folder import RunFolder
 
 CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--dropout", "0.2"]
@@ -43,23 +43,15 @@ def fingerprint(run):
         return file.read(), checkpoints
 
 
-def check_equal_within_rounding(run, other, tolerance=2e-4):
+def check_equal_within_rounding(run, other):
     """The records of two runs have the same steps and names, and values that differ by rounding."""
     records, others = (
         [json.loads(line) for line in RunFolder(path).metrics.lines()] for path in (run, other)
     )
     assert len(records) == len(others) > 3
     for record, expected in zip(records, others):
-        assert record.keys() == expected.keys()
-        for name, value in record.items():
-            if isinstance(value, float):
-                assert value == pytest.approx(expected[name], rel=tolerance, abs=tolerance), name
-            else:
-                assert value == expected[name]
-    values, expected = (
-        checkpoint_reader.read_tensors(RunFolder(path).checkpoints.list()[-1].path)
-        for path in (run, other)
-    )
+        assert record == pytest.approx(expected, rel=2e-4, abs=2e-4)
+    values, expected = testing.tensors(run), testing.tensors(other)
     assert values.keys() == expected.keys()
     for name, value in values.items():
         np.testing.assert_allclose(value, expected[name], rtol=0.02, atol=1e-3, err_msg=name)

@@ -82,8 +82,7 @@ def hosts():
 
 
 def test_two_hosts_train_and_share_no_folder(hosts, here):
-    job = hosts.start(here, "--steps", "30")
-    assert "reached step 30" in job.succeed()[0].out
+    assert "reached step 30" in hosts.start(here, "--steps", "30").succeed()[0].out
     assert (here / "0" / "run" / "commits.jsonl").exists()
     assert not (here / "1" / "run").exists()
 
@@ -94,8 +93,7 @@ def test_a_cable_that_is_pulled_ends_both_hosts(hosts, here):
     hosts.pull_the_cable()
     for number in range(2):
         (here / str(number) / "silent").write_text(f"worker {1 - number}")
-    endings = job.check_codes({0: 138, 1: 138})
-    for number, ended in endings.items():
+    for number, ended in job.check_codes({0: 138, 1: 138}).items():
         other = 1 - number
         text = f"worker {other} ({ADDRESSES[other]}:2222) has not answered for {PATIENCE:g} s."
         assert text in ended.err
