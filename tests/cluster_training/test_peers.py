@@ -2,6 +2,7 @@
 
 import socket
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -22,14 +23,8 @@ FACTS = {
     "reader": "resident",
     "mode": "loop",
 }
-REASON = "worker 0 (a:1) is gone."
-
-
-class EndedChannel:
-    """The channel of a job that has ended."""
-
-    def check(self, secs):
-        raise PeerError(REASON)
+# The channel of a job that has ended.
+ENDED = mock.Mock(**{"check.side_effect": PeerError("worker 0 (a:1) is gone.")})
 
 
 @pytest.mark.parametrize(
@@ -79,7 +74,7 @@ def test_processes_that_make_other_calls_are_refused():
 )
 def test_an_error_of_the_runtime_after_a_death_is_blamed_on_the_dead(error):
     with pytest.raises(PeerError, match="is gone"):
-        await_reason(EndedChannel(), error)
+        await_reason(ENDED, error)
 
 
 def test_what_fails_between_two_calls_is_blamed_on_the_dead():
@@ -87,13 +82,13 @@ def test_what_fails_between_two_calls_is_blamed_on_the_dead():
         raise tf.errors.UnavailableError(None, None, "recvmsg:Connection reset by peer")
 
     loop = SimpleNamespace(_run_bare_steps=read_step_of_a_server, reader=None, step=10, target=99)
-    loop.tf_graph, loop._peers = tf.Graph(), Peers(SimpleNamespace(num_trainers=2), EndedChannel())
+    loop.tf_graph, loop._peers = tf.Graph(), Peers(SimpleNamespace(num_trainers=2), ENDED)
     with pytest.raises(PeerError, match="is gone"):
         Loop._run_to_next_due_step(loop, None)
 
 
 def test_an_error_of_the_process_itself_is_its_own():
-    await_reason(EndedChannel(), tf.errors.InvalidArgumentError(None, None, "no luck"))
+    await_reason(ENDED, tf.errors.InvalidArgumentError(None, None, "no luck"))
 
 
 def test_a_run_is_trained_again_by_as_many_processes():

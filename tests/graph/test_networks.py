@@ -25,9 +25,6 @@ from toolkit.graph.run import step_builder_of
 pytestmark = pytest.mark.filterwarnings("ignore:.* is deprecated:UserWarning")
 
 
-NAMES = ["dense/kernel", "batch_normalization/gamma", "dense_1/kernel", "head/w", "bias"]
-
-
 def of(fn):
     """A model of one function."""
     return OneNetwork(lambda run: run.function(fn))
@@ -48,7 +45,7 @@ FUNCTION = of(network)
 def test_the_variables_have_the_names_that_the_function_gives_them_and_a_step_trains_each():
     steps = three_steps(FUNCTION)[1]
     assert not any("in_build" in name for name in steps.before)
-    for name in NAMES:
+    for name in "dense/kernel", "batch_normalization/gamma", "dense_1/kernel", "head/w", "bias":
         assert not np.array_equal(steps.before[name], steps.after[name]), name
 
 

@@ -119,13 +119,10 @@ def test_a_step_that_is_not_finite_is_skipped_as_a_whole(update, per_call):
     assert last["global_step"] == 4 and last["linear/w"] != after["linear/w"]
 
 
-OWN = "own update: loss nan, norm of the change nan"
-
-
 @pytest.mark.parametrize(
     "plugin, options, text",
     [
-        (exploding(momentum), {}, OWN),
+        (exploding(momentum), {}, "own update: loss nan, norm of the change nan"),
         (exploding(decaying), {"steps_per_call": 1}, "loss nan"),
         (OwnAddsNan, {}, r"own update: loss nan, norm of the change 0\.\d"),
         (exploding(in_function), {"steps_per_call": 1, "xla": "off"}, "own update: loss nan"),

@@ -15,7 +15,6 @@ from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
 from toolkit.graph.build import build_training
 from toolkit.graph.replica import Replica
 from toolkit.graph.step_strategy import COUNTER, AsynchronousStep
-from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training import variable_values
 
@@ -26,9 +25,7 @@ FEATURES = np.random.RandomState(5).normal(1.0, 2.0, [BATCH, 4, 4, 3]).astype(np
 
 @pytest.fixture
 def run_replicas():
-    """A function that returns the values of what `build(rank)` makes in a graph of its own, for
-    each of several replicas, each with a server of TensorFlow, which run at once.
-    """
+    """A function that runs what `build(rank)` makes in a graph of its own, on servers at once."""
     addresses = [f"{LOOPBACK}:{free_port()}" for _ in range(NUM_REPLICAS)]
     tasks = [Task("worker", rank, address) for rank, address in enumerate(addresses)]
     clusters = [Cluster({"worker": addresses}, task, ClusterSettings()) for task in tasks]
@@ -250,21 +247,17 @@ def test_values_of_any_dtype_survive_the_way_to_another_process():
         assert tf_session.run(variables["c"]).tolist() == arrays["c"].tolist()
 
 
-# -------------------------------------------------------------------------------- parameter servers
-
-
 WORKER = "/job:worker/task:1"
 
 
-def build(num_servers=2, **options):
-    """The graph of Linear, trained by momentum unless an option says otherwise."""
+def build():
+    """The graph of Linear with two servers, trained by momentum."""
     plugins = Plugins(make_plugin(Linear), [])
-    options = {"optimizer": "momentum", "weight_decay": 0.01, **options}
-    resolved = resolve(plugins.options(), [("test", options)]).options
-    strategy, tf_graph = AsynchronousStep(WORKER, num_servers), tf.Graph()
+    options = make_run(classes=plugins.options(), optimizer="momentum", weight_decay=0.01).options
+    strategy, tf_graph = AsynchronousStep(WORKER, 2), tf.Graph()
+    run = Run("train", options, Spec(), total_steps=9, strategy=strategy)
     with tf_graph.as_default(), tf.device(strategy.input_device):
         reader = Constant(np.zeros([2, 4]), np.zeros([2]))
-    run = Run("train", resolved, Spec(), total_steps=9, strategy=strategy)
     return build_training(plugins, run, reader, tf_graph)
 
 

@@ -6,15 +6,12 @@ import shutil
 import numpy as np
 import pytest
 from file_fixtures import read_json
-from hook_fixtures import CallAt, Death, die
+from hook_fixtures import ONLY_2, CallAt, Death, die
 from linear_fixtures import LINEAR, Linear, bars, read_weights
 from run_fixtures import set_state, write_plugin
 
-import toolkit
 from toolkit import hookimpl, testing, tf
 from toolkit.storage.run_folder import RunFolder
-
-ONLY_2 = pytest.mark.skipif(not toolkit.compat.HAS_XLA, reason="XLA compiles steps on 2.x")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import os
 
 import pytest
 from graph_fixtures import session
-from linear_fixtures import write_bars
 from run_fixtures import UNSEEDED, write_plugin
 
 import toolkit
@@ -62,10 +61,9 @@ def test_stateless_ops_initializers_and_ops_of_no_step_are_not_listed():
         tf_session.run(step)
 
 
-def test_a_run_says_once_where_a_plugin_draws_numbers_that_a_resume_does_not_repeat(here):
-    lines = []
-    options = {"data": write_bars(here / "bars.npz"), "steps": 4, "evaluate": "no"}
-    toolkit.train(write_plugin(UNSEEDED), str(here / "run"), options, lines.append)
+def test_a_run_says_once_where_a_plugin_draws_numbers_that_a_resume_does_not_repeat(data):
+    lines, options = [], {"data": data, "steps": 4, "evaluate": "no"}
+    toolkit.train(write_plugin(UNSEEDED), "run", options, lines.append)
     (note,) = [line for line in lines if "is not exact" in line]
     start = "note   a resume of this run is not exact: RandomUniform at mine.py:9 in loss"
     assert note.startswith(start)

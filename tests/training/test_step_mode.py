@@ -2,7 +2,7 @@
 
 import pytest
 from graph_fixtures import make_plugin
-from hook_fixtures import Fetch
+from hook_fixtures import ONLY_2, Fetch
 from linear_fixtures import LINEAR, Linear, write_bars
 
 import toolkit
@@ -20,7 +20,6 @@ from toolkit.training.peers import Place
 from toolkit.training.setup import Job
 from toolkit.training.step_mode import PlanBuilder
 
-ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 ONLY_1 = pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps there")
 LONG = 10**7  # steps of a run that is worth a trial
 

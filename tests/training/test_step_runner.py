@@ -7,12 +7,11 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hook_fixtures import Fetch, with_hooks
+from hook_fixtures import ONLY_2, Fetch, with_hooks
 from linear_fixtures import Linear, spoiled, write_bars
 from run_fixtures import records, steps_of
 
 from toolkit import SessionHook, hookimpl, testing, tf
-from toolkit.compat import VERSION_FAMILY
 from toolkit.data.readers import stream
 from toolkit.errors import DataError, DivergedError, InterruptedRun
 from toolkit.storage.run_folder import RunFolder
@@ -20,7 +19,6 @@ from toolkit.training import loop, step_runner
 from toolkit.training.step_runner import CALL_SECS, MAX_STEPS, StepRunner
 
 RARE = {"log_steps": 1000, "checkpoint_steps": 1000, "summary_steps": 1000, "evaluate": "no"}
-ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 LOOP = {"steps_per_call": 50}
 FORMS = [pytest.param(LOOP, id="loop"), pytest.param({"xla": "on"}, id="xla", marks=ONLY_2)]
 forms = pytest.mark.parametrize("form", FORMS)
@@ -36,15 +34,14 @@ def data(here):
 @pytest.fixture
 def calls(monkeypatch):
     """The calls of a run without hooks: (steps until the next due step, steps of the call)."""
-    calls = []
+    calls, call = [], StepRunner.run
 
-    class RecordingRunner(StepRunner):
-        def run(self, max_steps):
-            result = super().run(max_steps)
-            calls.append((max_steps, result.num_steps))
-            return result
+    def record(self, max_steps):
+        result = call(self, max_steps)
+        calls.append((max_steps, result.num_steps))
+        return result
 
-    monkeypatch.setattr(loop, "StepRunner", RecordingRunner)
+    monkeypatch.setattr(StepRunner, "run", record)
     return calls
 
 
@@ -232,7 +229,7 @@ def test_a_hook_reads_variables_after_its_step(data, form, is_in_list):
 
 
 def test_a_signal_during_a_call_ends_the_run_one_step_after_it(data, calls, monkeypatch):
-    call = loop.StepRunner.run
+    call = StepRunner.run
 
     def call_and_interrupt(self, max_steps):
         result = call(self, max_steps)
@@ -240,7 +237,7 @@ def test_a_signal_during_a_call_ends_the_run_one_step_after_it(data, calls, monk
             os.kill(os.getpid(), signal.SIGINT)
         return result
 
-    monkeypatch.setattr(loop.StepRunner, "run", call_and_interrupt)
+    monkeypatch.setattr(StepRunner, "run", call_and_interrupt)
     options = dict(RARE, data=data, steps=60, steps_per_call=10)
     with pytest.raises(InterruptedRun) as error:
         testing.train(Linear, "run", **options)
