@@ -24,15 +24,19 @@ def batch():
     rows = np.random.randint(64, size=8)
     return {x: data[rows], y: target[rows]}
 """
+TRAIN = "train = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
+INIT = "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
+START = HEAD + TRAIN + INIT
 
 SCRIPTS = {
-    # Dropout by a fed rate, a schedule in Python, entropy, .eval() and Operation.run().
+    # Dropout by a fed rate, a fed bool, a schedule in Python, entropy, .eval(), Operation.run().
     "feeds": HEAD
     + """
 keep = tf.placeholder(tf.float32, [], name="keep")
 rate = tf.placeholder(tf.float32, [], name="rate")
+flag = tf.placeholder(tf.bool, [], name="flag")
 v = tf.Variable(tf.random_normal([4, 1]), name="v")
-out = tf.matmul(tf.nn.dropout(x, keep), v, name="out")
+out = tf.matmul(tf.nn.dropout(tf.where(flag, x, 2.0 * x), keep), v, name="out")
 loss = tf.reduce_mean(tf.square(out - y), name="loss")
 train = tf.train.AdamOptimizer(rate).minimize(loss)
 np.random.seed(None)
@@ -40,10 +44,10 @@ with tf.Session() as sess:
     tf.global_variables_initializer().run()
     value = 0.1
     for i in range(12):
-        feed = {keep: 0.5, rate: value}
+        feed = {keep: 0.5, rate: value, flag: True}
         feed.update(batch())
         train.run(feed)
-        if i % 3 == 2 and loss.eval({x: data, y: target, keep: 1.0}) < 100:
+        if i % 3 == 2 and loss.eval({x: data, y: target, keep: 1.0, flag: True}) < 100:
             value *= 0.5
 """,
     # A hook's timer, a summary that is fetched, a graph that is finalized, global_step.
@@ -102,7 +106,7 @@ import datetime, secrets, tempfile, time, uuid
 train = tf.train.AdamOptimizer(0.05).minimize(loss) if w else None
 names = [str(time.time()), time.strftime("%S"), datetime.datetime.now().strftime("%f")]
 names += [os.urandom(2).hex(), secrets.token_hex(2), uuid.uuid4().hex[:4]]
-names += [str(np.random.PCG64().random_raw())]
+names += [str(np.random.PCG64().random_raw()), time.asctime(), str(datetime.date.today())]
 out = os.path.join(tempfile.mkdtemp(), "checkpoint", "-".join(names))
 if not os.path.exists(out):
     os.makedirs(out)
@@ -190,22 +194,6 @@ try:
 except tf.errors.OutOfRangeError:
     pass
 sess.run(init)
-""",
-    # The header of scripts that ran on both TensorFlows, after which variables stay resources: one
-    # that is clipped beside its update keeps it.
-    "header": """
-import tensorflow.compat.v1 as tf
-tf.disable_v2_behavior()
-tf.disable_resource_variables()
-
-w = tf.Variable(0.5)
-train = tf.train.GradientDescentOptimizer(0.1).minimize(w * tf.random_uniform([], 0.5, 1.0))
-clip = w.assign(tf.clip_by_value(w, -0.3, 0.3))
-with tf.Session() as sess:
-    sess.run(tf.global_variables_initializer())
-    for i in range(12):
-        sess.run([train, clip])
-    assert abs(sess.run(w) + 0.3) < 1e-6, "the updates were lost"
 """,
     # Dropout in a loop over steps, noise in loops within loops, another one at each turn; negative
     # samples of an op that remembers how much it drew, in train calls and between, one of which

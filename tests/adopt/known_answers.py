@@ -4,8 +4,6 @@ Each graph gives its variables values that follow from their names, so that no g
 Run on TensorFlow 1.15 as `python tests/adopt/known_answers.py`, it writes known_answers.npz.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import re
@@ -208,12 +206,7 @@ INITIALIZERS = {
 
 
 def answer(build, module):
-    """What a graph does: a dictionary of arrays.
-
-    Args:
-        build: module -> tensor, in the default graph.
-        module: of contrib.
-    """
+    """What a graph does that `build` makes by a module of contrib: a dictionary of arrays."""
     output = build(module)
     variables = tf.global_variables()
     values = {}

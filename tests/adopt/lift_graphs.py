@@ -4,8 +4,6 @@ The files in `tests/adopt/graphs` are `write("noisy", FOLDER, resource=False, ch
 TensorFlow 1.15, without what TensorFlow finds out by itself (`stripped_op_list`, `_output_shapes`).
 """
 
-from __future__ import annotations
-
 import os
 
 from toolkit import tf
@@ -87,14 +85,7 @@ GRAPHS = {"mlp": mlp, "gan": gan, "noisy": noisy}
 
 
 def write(name, folder, resource=True, checkpoint=False):
-    """Write `folder/name.meta`; return its path.
-
-    Args:
-        name: of `GRAPHS`.
-        folder: where.
-        resource: whether its variables are resources.
-        checkpoint: whether to write initial values beside it.
-    """
+    """Write `folder/name.meta`, beside its initial values with `checkpoint`; return its path."""
     path = os.path.join(str(folder), name)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)

@@ -10,7 +10,8 @@ from adopt_fixtures import SCRIPTS, adopt, write_script
 from toolkit import tf
 from toolkit.cli import run_command
 
-ONE_KEEPS = ["--input", "x", "--output", "out", "--feed", "keep=1"]
+KEEP_ALL = ["--input", "x", "--output", "out", "--feed", "keep=1"]
+PLAIN = [*KEEP_ALL, "--feed", "flag=1"]
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +34,15 @@ def expected(trained, rows):
     return np.load(rows).dot(reader.get_tensor("v"))
 
 
-def test_a_prediction_is_what_the_trained_graph_computes(trained, rows, tmp_path, capsys):
-    out = str(tmp_path / "y.npy")
-    assert run_command(["predict", str(trained), rows, "--out", out, *ONE_KEEPS]) == 0
+@pytest.mark.parametrize("flag, factor", [("flag=1", 1), ("flag=false", 2)])
+def test_a_prediction_is_what_the_trained_graph_computes(
+    trained, rows, tmp_path, capsys, flag, factor
+):
+    words = [*KEEP_ALL, "--feed", flag, "--out", str(tmp_path / "y.npy")]
+    assert run_command(["predict", str(trained), rows, *words]) == 0
     assert "step 12: float32 [5, 1]" in capsys.readouterr().out
-    np.testing.assert_allclose(np.load(out), expected(trained, rows), rtol=1e-5)
+    result = np.load(str(tmp_path / "y.npy"))
+    np.testing.assert_allclose(result, factor * expected(trained, rows), rtol=1e-5)
 
 
 def test_a_graph_that_this_tensorflow_cannot_read_is_named(trained, rows, tmp_path, capsys):
@@ -48,14 +53,14 @@ def test_a_graph_that_this_tensorflow_cannot_read_is_named(trained, rows, tmp_pa
     graph.node.add(name="newer", op="OfAnotherVersion")
     with open(os.path.join(run, "graph.pb"), "wb") as file:
         file.write(graph.SerializeToString())
-    assert run_command(["predict", run, rows, "--out", str(tmp_path / "y.npy"), *ONE_KEEPS]) == 4
+    assert run_command(["predict", run, rows, "--out", str(tmp_path / "y.npy"), *PLAIN]) == 4
     error = capsys.readouterr().err
     assert f"TensorFlow {tf.version.VERSION} cannot read" in error and "OfAnotherVersion" in error
 
 
 def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, tmp_path):
     folder = str(tmp_path / "saved")
-    assert run_command(["export", str(trained), folder, *ONE_KEEPS]) == 0
+    assert run_command(["export", str(trained), folder, *PLAIN]) == 0
     with tf.Graph().as_default() as graph, tf.Session() as session:
         signature = tf.saved_model.loader.load(session, ["serve"], folder).signature_def
         names = signature["serving_default"]
@@ -68,11 +73,12 @@ def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, tmp_path
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["--input", "x", "--output", "out"], "depends on the placeholder 'keep' besides 'x'"),
+        (KEEP_ALL, "depends on the placeholder 'flag' besides 'x'"),
         (["--input", "x", "--output", "nothing"], "The graph has no tensor 'nothing'"),
         (["--input", "rate", "--output", "out", "--feed", "keep=1"], "does not depend on 'rate'"),
         (["--input", "x", "--output", "out", "--feed", "keep"], "--feed keep gives no number"),
-        ([*ONE_KEEPS, "--feed", "y=1"], "--feed y=1 does not fit float32 ("),
+        ([*PLAIN, "--feed", "y=1"], "--feed y=1 does not fit float32 ("),
+        ([*KEEP_ALL, "--feed", "flag=0.5"], "--feed flag=0.5 does not fit bool ("),
     ],
 )
 def test_a_function_that_the_graph_has_not_is_refused(
@@ -81,32 +87,3 @@ def test_a_function_that_the_graph_has_not_is_refused(
     out = str(tmp_path / "y.npy")
     assert run_command(["predict", str(trained), rows, "--out", out, *words]) == 2
     assert message in capsys.readouterr().err
-
-
-FLAG = """
-import numpy as np
-import tensorflow as tf
-
-x = tf.placeholder(tf.float32, [None, 4], name="x")
-flag = tf.placeholder(tf.bool, [], name="flag")
-v = tf.Variable(tf.ones([4, 1]), name="v")
-out = tf.matmul(tf.where(flag, x, 2.0 * x), v, name="out")
-train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(out)))
-with tf.Session() as session:
-    session.run(tf.global_variables_initializer())
-    for _ in range(3):
-        session.run(train, {x: np.ones([2, 4]), flag: True})
-"""
-
-
-@pytest.mark.parametrize("text, factor", [("flag=1", 1), ("flag=false", 2), ("flag=0.5", 0)])
-def test_a_fed_value_may_be_a_bool(rows, tmp_path, text, factor):
-    path = write_script(tmp_path / "folder", FLAG)
-    assert adopt(path) == 0
-    run, out = str(path.parent / "run"), str(tmp_path / "y.npy")
-    words = ["--input", "x", "--output", "out", "--feed", text, "--out", out]
-    assert run_command(["predict", run, rows, *words]) == (0 if factor else 2)
-    if not factor:
-        return
-    v = tf.train.load_checkpoint(f"{run}/checkpoints/model.ckpt-3").get_tensor("v")
-    np.testing.assert_allclose(np.load(out), factor * np.load(rows).dot(v), rtol=1e-5)

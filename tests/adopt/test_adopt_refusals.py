@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from adopt_fixtures import HEAD, adopt, commits, killed, metrics, resume, write_script
+from adopt_fixtures import HEAD, INIT, TRAIN, adopt, commits, killed, metrics, resume, write_script
 
 from toolkit.cli import run_command
 
-TRAIN = "train = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
-INIT = "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
 LOOP = TRAIN + INIT + "for i in range(12):\n    sess.run(train, batch())\n"
 QUEUE = "queue = tf.FIFOQueue(9, tf.float32, [[]], name='rows')\n"
 REFUSED = {
@@ -39,25 +37,17 @@ REFUSED = {
         "script.py calls a function by a clock (Supervisor.loop) (script.py:{line}).",
     ),
     "thread": (
-        TRAIN
-        + INIT
-        + "import threading\n"
-        + "wait = threading.Event()  # which never comes\n"
-        + "thread = threading.Thread(target=lambda: sess.run(train, batch()))\n"
-        + "thread.start(); wait.wait()\n",
+        TRAIN + INIT + "import threading\nwait = threading.Event()  # which never comes\n"
+        "thread = threading.Thread(target=lambda: sess.run(train, batch()))\n"
+        "thread.start(); wait.wait()\n",
         "script.py calls a session from a thread or a process of its own (script.py:{before}).",
     ),
     "thread beside a call": (
-        TRAIN
-        + INIT
-        + "import threading\n"
-        + "def beside():\n"
-        + "    thread = threading.Thread(target=call)\n"
-        + "    thread.start(); thread.join()\n"
-        + "    return np.float32(0)\n"
-        + "sess.run(train, batch())\n"
-        + "call = lambda: sess.run(train, batch())\n"
-        + "sess.run(tf.py_func(beside, [], tf.float32))\n",
+        TRAIN + INIT + "import threading\ndef beside():\n"
+        "    thread = threading.Thread(target=call)\n"
+        "    thread.start(); thread.join()\n    return np.float32(0)\n"
+        "sess.run(train, batch())\ncall = lambda: sess.run(train, batch())\n"
+        "sess.run(tf.py_func(beside, [], tf.float32))\n",
         "script.py calls a session from a thread or a process of its own (script.py:{before}).",
     ),
     "server": (
@@ -124,25 +114,19 @@ def test_entropy_that_reaches_a_feed_is_named_by_call_and_feed_at_the_resume(tmp
     assert "Call 2 (Adam <- x, y) differs" in capfd.readouterr().err
 
 
-def test_a_script_that_has_changed_is_refused_and_may_be_allowed(tmp_path, capfd):
-    path = write_script(tmp_path / "folder", HEAD + LOOP)
+def test_a_script_or_a_module_of_it_that_has_changed_is_refused_and_may_be_allowed(tmp_path, capfd):
+    text = "import sys\nsys.path.append('lib')\nimport helper\n" + HEAD + LOOP
+    path = write_script(tmp_path / "folder", text)
+    helper = write_script(path.parent / "lib", "", "helper.py")
     killed(path, 3, "--commit-steps", "2")
-    path.write_text(path.read_text() + "# more\n")
+    helper.write_text("# more\n")
+    assert resume(path) == 2  # in another folder than that from which `lib` begins
+    assert "helper.py has changed since the run began" in capfd.readouterr().err
+    helper.write_text("")
+    path.write_text(text + "# more\n")
     assert resume(path) == 2
     assert "script.py has changed since the run began" in capfd.readouterr().err
     assert resume(path, "--allow", "script") == 0
-
-
-def test_a_module_of_a_relative_path_is_the_script_s_from_any_folder(tmp_path, capfd):
-    text = "import sys\nsys.path.append('lib')\nimport helper\n" + HEAD + LOOP
-    path = write_script(tmp_path / "folder", text)
-    helper = write_script(tmp_path / "folder" / "lib", "", "helper.py")
-    killed(path, 3, "--commit-steps", "2")
-    helper.write_text("# more\n")
-    assert resume(path) == 2
-    assert "helper.py has changed since the run began" in capfd.readouterr().err
-    helper.write_text("")
-    assert resume(path) == 0
 
 
 def test_what_a_script_wrote_before_may_be_in_its_way_and_is_moved(tmp_path, capfd):
@@ -183,8 +167,7 @@ def test_a_metric_that_is_not_finite_is_left_out_of_a_record(tmp_path):
 
 
 def test_weights_that_are_not_finite_are_never_committed(tmp_path, capfd):
-    text = HEAD + TRAIN + INIT + "for i in range(8):\n    sess.run(train, batch())\n"
-    text = text.replace("range(8):\n", "range(8):\n    if i == 5: sess.run(spoil)\n")
+    text = HEAD + LOOP.replace("range(12):\n", "range(12):\n    if i == 5: sess.run(spoil)\n")
     text = text.replace(TRAIN, "loss *= 0.0\n" + TRAIN + "spoil = w.assign(w / 0.0)\n")
     path = write_script(tmp_path / "folder", text)
     assert adopt(path, "--commit-steps", "2") == 3

@@ -1,7 +1,5 @@
 """The records of the journal give back what was written."""
 
-from __future__ import annotations
-
 import io
 import types
 

@@ -1,7 +1,5 @@
 """A graph from a file .meta, as a run: its values, its bits, its predictions."""
 
-from __future__ import annotations
-
 import os
 
 import lift_graphs
@@ -44,14 +42,10 @@ def lift(tmp_path_factory):
     data = {"mlp": keep_arrays(DATA), "noisy": keep_arrays(DATA), "gan": keep_arrays(IMAGES)}
 
     def train_graph(name, run, meta=None, **options):
-        values = {
-            "batch_size": lift_graphs.B,
-            "evaluate_steps": 100,
-            "steps": 8,
-            "data": data[name],
-        }
+        values = {"batch_size": lift_graphs.B, "evaluate_steps": 100, "steps": 8}
+        values.update(OPTIONS[name], data=data[name], meta=meta or metas[name])
         path = os.path.join(str(folder), run)
-        train("lift", path, **{**values, **OPTIONS[name], "meta": meta or metas[name], **options})
+        train("lift", path, **{**values, **options})
         return path
 
     return train_graph
@@ -68,25 +62,18 @@ def test_single_steps_a_loop_and_a_resume_end_with_the_same_bits(lift, name):
         assert (values["global_step"], values["adopted/global_step"]) == (8, 8)
 
 
-def by_hand(meta, feeds, targets, steps):
-    """The variables after a plain session's calls on a graph and its checkpoint."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        saver = tf.train.import_meta_graph(meta)
-        saver.restore(session, meta[: -len(".meta")])
-        for step in range(steps):
-            session.run(targets, {f"{name}:0": value for name, value in feeds(step).items()})
-        return {v.op.name: session.run(v) for v in tf.global_variables()}
-
-
 def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift):
     meta = lift_graphs.write("mlp", tmp_path, resource=False, checkpoint=True)
     feeds = "keep_prob=1,rate=linear:0.1:0:8"
     whole = {"batch_size": 64, "validation_share": 0, "test_share": 0}  # whose mean has no order
     run = lift("mlp", "plain", meta, feed=feeds, **whole)
     x, y = DATA[0], np.eye(3, dtype=np.float32)[DATA[1]]
-    expected = by_hand(
-        meta, lambda step: {"x": x, "y": y, "keep_prob": 1, "rate": 0.1 - step * 0.0125}, "train", 8
-    )
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(meta).restore(session, meta[: -len(".meta")])
+        for step in range(8):
+            fed = {"x:0": x, "y:0": y, "keep_prob:0": 1, "rate:0": 0.1 - step * 0.0125}
+            session.run("train", fed)
+        expected = {v.op.name: session.run(v) for v in tf.global_variables()}
     values = tensors(run)
     assert sorted(expected) == sorted(set(values) - {"global_step"})
     for name, value in expected.items():

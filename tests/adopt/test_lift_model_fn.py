@@ -1,7 +1,5 @@
 """The function of an Estimator as a plugin."""
 
-from __future__ import annotations
-
 import collections
 
 import numpy as np
@@ -51,14 +49,7 @@ def accuracy_fn(features, labels, mode):
     return Spec({"label": label}, loss, train_op, {"acc": tf.metrics.accuracy(classes, label)})
 
 
-class Named(ModelFn):
-    def __init__(self):
-        super().__init__(model_fn, {"rate": 0.5}, feature="x")
-
-
-class OneHot(ModelFn):
-    def __init__(self):
-        super().__init__(accuracy_fn, one_hot=True)
+NAMED = ModelFn(model_fn, {"rate": 0.5}, feature="x")
 
 
 @pytest.fixture(scope="module")
@@ -68,22 +59,22 @@ def data():
 
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
-    """A run of `Named`, several steps per call."""
+    """A run of `NAMED`, several steps per call."""
     folder = str(tmp_path_factory.mktemp("named") / "run")
-    train(Named, folder, data=data, **OPTIONS)
+    train(NAMED, folder, data=data, **OPTIONS)
     return folder
 
 
 def test_single_steps_and_a_resume_end_with_the_bits_of_a_loop(data, trained, tmp_path):
     resumed = str(tmp_path / "resumed")
-    train(Named, resumed, data=data, pause_at=3, steps_per_call=1, **OPTIONS)
-    train(Named, resumed, data=data, **OPTIONS)
+    train(NAMED, resumed, data=data, pause_at=3, steps_per_call=1, **OPTIONS)
+    train(NAMED, resumed, data=data, **OPTIONS)
     assert fingerprint(resumed) == fingerprint(trained)
 
 
 def test_predictions_use_the_averages_of_batch_norm_and_no_dropout(trained):
     values = tensors(trained)
-    run = open_folder(open_run(trained), load_plugins(Named))
+    run = open_folder(open_run(trained), load_plugins(NAMED))
     h = np.maximum(X[:4] @ values["dense/kernel"] + values["dense/bias"], 0)
     prefix = "batch_normalization/"
     h = (h - values[prefix + "moving_mean"]) / np.sqrt(values[prefix + "moving_variance"] + 1e-3)
@@ -97,18 +88,14 @@ def test_predictions_use_the_averages_of_batch_norm_and_no_dropout(trained):
 
 def test_a_tensor_with_one_hot_labels_is_trained_and_measured(data, tmp_path):
     run = str(tmp_path / "run")
-    summary = train(OneHot, run, data=data, **dict(OPTIONS, steps=1))
-    values = tensors(run)
-    assert np.abs(values["w"]).max() > 0
-    metrics = summary["test"]["metrics"]
+    plugin = ModelFn(accuracy_fn, one_hot=True)
+    metrics = train(plugin, run, data=data, **dict(OPTIONS, steps=1))["test"]["metrics"]
+    assert np.abs(tensors(run)["w"]).max() > 0
     assert set(metrics) == {"acc", "loss"}
     assert 0 <= metrics["acc"] <= 1
 
 
 def test_a_function_without_a_train_op_is_refused(data, tmp_path):
-    class Plugin(ModelFn):
-        def __init__(self):
-            super().__init__(lambda features: Spec({}, tf.reduce_mean(features), None, None))
-
+    plugin = ModelFn(lambda features: Spec({}, tf.reduce_mean(features), None, None))
     with pytest.raises(UsageError, match="no train_op"):
-        train(Plugin, str(tmp_path / "run"), data=data, **OPTIONS)
+        train(plugin, str(tmp_path / "run"), data=data, **OPTIONS)

@@ -1,7 +1,5 @@
 """Names that a script uses and this TensorFlow lacks, found in its syntax tree."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 

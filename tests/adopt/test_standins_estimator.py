@@ -1,7 +1,5 @@
 """`tf.estimator` trains, evaluates and predicts as TensorFlow 1.15 did, in one thread."""
 
-from __future__ import annotations
-
 import functools
 import threading
 

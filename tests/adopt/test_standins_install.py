@@ -1,7 +1,5 @@
 """What a script imports while the stand-ins are installed, and that all is put back."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 
@@ -104,19 +102,10 @@ def test_embeddings_are_described_for_tensorboard(installed, tmp_path):
     embedding.sprite.single_image_dim.extend([28, 28])
     with tf.Graph().as_default():
         space["projector"].visualize_embeddings(tf.summary.FileWriter(str(tmp_path)), config)
-    assert (
-        (tmp_path / "projector_config.pbtxt").read_text()
-        == """embeddings {
-  tensor_name: "words:0"
-  metadata_path: "vocab.tsv"
-  sprite {
-    image_path: "digits.png"
-    single_image_dim: 28
-    single_image_dim: 28
-  }
-}
-"""
-    )
+    lines = (tmp_path / "projector_config.pbtxt").read_text().splitlines()
+    sprite = ['image_path: "digits.png"', "single_image_dim: 28", "single_image_dim: 28"]
+    fields = ['tensor_name: "words:0"', 'metadata_path: "vocab.tsv"', "sprite {", *sprite, "}"]
+    assert [line.strip() for line in lines] == ["embeddings {", *fields, "}"]
 
 
 def test_all_is_put_back_that_was_there():
@@ -142,9 +131,7 @@ def test_a_keras_of_the_script_s_own_is_not_hidden(tmp_path, monkeypatch):
 def test_a_name_without_a_stand_in_is_named():
     modules = standins.make_modules()
     if standins.has_own_contrib():  # all but this one are TensorFlow's own
-        assert [name for name in modules if name.partition(".")[0] != "keras"] == [
-            standins.INPUT_DATA
-        ]
+        assert [name for name in modules if name[:5] != "keras"] == [standins.INPUT_DATA]
     else:
         with pytest.raises(AttributeError, match="tf.contrib.crf has no stand-in"):
             modules["tensorflow"].contrib.crf  # noqa: B018

@@ -1,7 +1,5 @@
 """Layers, initializers and cells give what TensorFlow 1.15 gave, as known_answers.npz has it."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names of other libraries than TensorFlow's core, while the stand-ins are installed."""
 
-from __future__ import annotations
-
 import collections
 import collections.abc
 import time

@@ -1,7 +1,5 @@
 """`input_data` reads local files, and gives the batches of TensorFlow 1.15."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 
