@@ -1,7 +1,5 @@
 """Jobs for tests of the channel: each process of a cluster in a thread, or a bare socket of one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -177,9 +175,7 @@ class Job:
     def pass_time(self, secs, beat=lambda: None):
         """Let time pass, in which each process looks at the others, and hears those that look.
 
-        Args:
-            secs: how much.
-            beat: called in each fourth of `peer_secs`, for what a bare connection does then.
+        In each fourth of `peer_secs`, `beat` does what a bare connection does then.
         """
         end = self.clock.now() + secs
         while self.clock.now() < end:

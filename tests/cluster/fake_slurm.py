@@ -12,7 +12,6 @@ import sys
 
 
 def srun(words):
-    words = list(words)
     while words and words[0].startswith("-"):
         assert words[0].startswith("--"), f"the form --name=value is expected: {words[0]}"
         words.pop(0)
@@ -28,18 +27,14 @@ def srun(words):
 
 def step_variables(nodes, per_node, number):
     """The variables of a task of a job step, beside those of the job."""
-    node = number // per_node
     return {
         "SLURM_STEP_ID": "0",
-        "SLURM_STEPID": "0",
         "SLURM_STEP_NODELIST": ",".join(nodes),
-        "SLURM_STEP_NUM_NODES": str(len(nodes)),
         "SLURM_STEP_NUM_TASKS": str(len(nodes) * per_node),
         "SLURM_STEP_TASKS_PER_NODE": f"{per_node}(x{len(nodes)})" if nodes[1:] else str(per_node),
         "SLURM_PROCID": str(number),
         "SLURM_LOCALID": str(number % per_node),
-        "SLURM_NODEID": str(node),
-        "SLURMD_NODENAME": nodes[node],
+        "SLURM_NODEID": str(number // per_node),
     }
 
 

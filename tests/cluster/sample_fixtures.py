@@ -3,8 +3,6 @@
 `submit` runs the batch script as Slurm does, with `fake_slurm.py` as the commands of Slurm.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -34,16 +32,9 @@ class Process(NamedTuple):
     environ: Dict[str, str]
 
     def flag(self, name):
-        """The value of a flag; None if it is not there."""
-        for word, following in zip(self.argv, [*self.argv[1:], ""]):
-            if word == name:
-                return following
-            if word.startswith(name + "="):
-                return word[len(name) + 1 :]
-        return None
-
-
-# ------------------------------------------------------------------------------------ Kubernetes
+        """The value of a flag `NAME=VALUE`; None if it is not there."""
+        start = name + "="
+        return next((word[len(start) :] for word in self.argv if word.startswith(start)), None)
 
 
 def read_objects():
@@ -56,18 +47,9 @@ def read_objects():
     return kinds
 
 
-def pod_of(job):
-    return job["spec"]["template"]["spec"]
-
-
-def container_of(job):
-    (container,) = pod_of(job)["containers"]
-    return container
-
-
 def read_pods(job) -> List[Process]:
     """The processes of the pods of an indexed job, as the kubelet starts them."""
-    container = container_of(job)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
     assert "command" not in container  # that of the image
     pods = []
     for index in range(job["spec"]["completions"]):
@@ -83,9 +65,6 @@ def expand(text, environ):
     return re.sub(r"\$\((\w+)\)", lambda match: environ.get(match[1], match[0]), text)
 
 
-# ----------------------------------------------------------------------------------------- Slurm
-
-
 class Job(NamedTuple):
     """What a batch script did."""
 
@@ -95,18 +74,10 @@ class Job(NamedTuple):
 
 
 def submit(folder, toolkit, nodes=("localhost",), tasks_per_node=1, script=SCRIPT, **variables):
-    """Run a batch script in a folder, and wait for its end.
+    """Run a batch script in a folder to its end; returns the `Job`.
 
-    Args:
-        folder: of the job, also its working directory; made where it is missing.
-        toolkit: the text of a shell script that is the command `toolkit`.
-        nodes: names of machines. The tasks of all of them run on this one.
-        tasks_per_node: the number of tasks on each.
-        script: the path of the batch script.
-        variables: of the environment, beside those of Slurm.
-
-    Returns:
-        The `Job`.
+    The command `toolkit` is a shell script of that text. The tasks of all nodes run on this machine
+    in the folder, with further variables of the environment.
     """
     take_turn()
     bin_folder = os.path.join(str(folder), "bin")
@@ -116,28 +87,24 @@ def submit(folder, toolkit, nodes=("localhost",), tasks_per_node=1, script=SCRIP
         write_command(bin_folder, name, command)
     write_command(bin_folder, "toolkit", toolkit)
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "TOOLKIT_"))}
-    environ.update(job_variables(nodes, tasks_per_node), **variables)
+    environ.update(SLURM_JOB_ID="77", SLURM_JOB_NODELIST=",".join(nodes))
+    environ.update({"SLURM_NTASKS_PER_NODE": str(tasks_per_node), **variables})
     environ["TOOLKIT_CACHE"] = os.path.join(str(folder), "cache")
     environ["TOOLKIT_JOIN_SECS"] = environ["TOOLKIT_PEER_SECS"] = str(PATIENCE)
     environ["PATH"] = bin_folder + os.pathsep + environ["PATH"]
     environ["FAKE_SLURM_REQUESTS"] = requests = os.path.join(str(folder), "requests.jsonl")
+    open(requests, "w").close()
     log = os.path.join(str(folder), "log")
     with open(log, "wb") as file:
-        process = subprocess.Popen(
-            ["bash", script],
-            cwd=str(folder),
-            env=environ,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        settings = {"stdout": file, "stderr": subprocess.STDOUT, "start_new_session": True}
+        process = subprocess.Popen(["bash", script], cwd=str(folder), env=environ, **settings)
         try:
             process.wait(PATIENCE)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # what is left of the session
-    with open(log, encoding="utf-8") as file:
-        return Job(process.returncode, file.read(), read_requests(requests))
+    with open(log, encoding="utf-8") as file, open(requests) as lines:
+        return Job(process.returncode, file.read(), list(map(json.loads, lines)))
 
 
 def write_command(folder, name, text):
@@ -145,26 +112,3 @@ def write_command(folder, name, text):
     with open(path, "w") as file:
         file.write("#!/bin/sh\n" + text)
     os.chmod(path, 0o755)
-
-
-def job_variables(nodes, tasks_per_node):
-    """The variables that Slurm sets for a batch script."""
-    return {
-        "SLURM_JOB_ID": "77",
-        "SLURM_JOBID": "77",
-        "SLURM_JOB_NODELIST": ",".join(nodes),
-        "SLURM_NODELIST": ",".join(nodes),
-        "SLURM_JOB_NUM_NODES": str(len(nodes)),
-        "SLURM_NNODES": str(len(nodes)),
-        "SLURM_NTASKS": str(len(nodes) * tasks_per_node),
-        "SLURM_NTASKS_PER_NODE": str(tasks_per_node),
-        "SLURM_TASKS_PER_NODE": f"{tasks_per_node}(x{len(nodes)})",
-        "SLURM_CPUS_PER_TASK": "1",
-    }
-
-
-def read_requests(path):
-    if not os.path.exists(path):
-        return []
-    with open(path) as file:
-        return [json.loads(line) for line in file]

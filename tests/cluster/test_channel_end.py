@@ -11,8 +11,6 @@ from process_fixtures import PATIENCE, wait_until
 from toolkit.cluster.channel import ENDING_SECS, GRACE_SECS, JobEnded, PeerError
 from toolkit.errors import DataError, DivergedError
 
-GONE = "worker 0 (127.0.0.1:60) is gone."
-
 
 def errors_of(*members):
     """How the job ended for members that wait for each other."""
@@ -99,7 +97,8 @@ def test_a_worker_whose_machine_restarts_is_named_by_all(make_job):
     bare, members = make_job().start_with_bare("worker 0")
     reset(bare)
     errors = errors_of(*members)
-    assert [(error.message, error.exit_code) for error in errors] == [(GONE, 138)] * 2
+    expected = [("worker 0 (127.0.0.1:60) is gone.", 138)] * 2
+    assert [(error.message, error.exit_code) for error in errors] == expected
     assert "log" in errors[0].hint
 
 

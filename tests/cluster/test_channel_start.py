@@ -9,7 +9,7 @@ import pytest
 from channel_fixtures import await_listener, encode, join, listening, run_all
 from process_fixtures import PATIENCE, wait_until
 
-from toolkit.cluster.channel import BIND_SECS, JobEnded, PeerError
+from toolkit.cluster.channel import BIND_SECS, Channel, JobEnded, PeerError
 from toolkit.errors import DataError, RetryError, UsageError
 
 
@@ -22,11 +22,8 @@ def test_the_chief_gets_the_hello_of_each_process(make_job):
     job = make_job(workers=2, ps=1)
     chief, *others = [job.open(name) for name in job.names]
     hellos = join([chief, *others])
-    assert {task.name: hello["rank"] for task, hello in hellos[0].items()} == {
-        "worker 0": 1,
-        "worker 1": 2,
-        "ps 0": 3,
-    }
+    ranks = {task.name: hello["rank"] for task, hello in hellos[0].items()}
+    assert ranks == {"worker 0": 1, "worker 1": 2, "ps 0": 3}
     assert hellos[1:] == [{}, {}, {}]
 
 
@@ -136,7 +133,7 @@ def test_a_port_that_becomes_free_is_used_and_not_blamed_for_a_missing_worker(ma
     with listening(job.port):
         chief = job.open("chief")
         wait_until(lambda: chief.lines)
-    await_listener(job.port).close()
+    await_listener(job.port).close()  # a probe, which is no stranger
     (error,) = job.miss_start(chief)
     assert "worker 0 (127.0.0.1:60) has not joined" in error.message
     assert chief.lines == [f"127.0.0.1:{job.port} is in use; trying again"]
@@ -164,14 +161,6 @@ def test_a_stranger_is_dropped_with_one_line_and_hurts_nobody(make_job, start):
     join([chief, job.open("worker 0")])
     assert len(chief.lines) == 1
     assert "dropped a connection from 127.0.0.1 that is not of this job" in chief.lines[0]
-
-
-def test_a_probe_of_the_port_is_no_stranger(make_job):
-    job = make_job(workers=1)
-    chief = job.open("chief")
-    await_listener(job.port).close()
-    join([chief, job.open("worker 0")])
-    assert chief.lines == []
 
 
 def test_a_second_process_of_a_task_is_refused_after_some_time(make_job):
@@ -206,27 +195,29 @@ def test_another_version_of_the_toolkit_ends_the_job_for_all(make_job):
     assert "worker 1 (127.0.0.1:61) runs toolkit 0.0.1 and the chief" in errors[0].message
 
 
-@pytest.mark.parametrize("first, second", [("chief", "worker 0"), ("worker 0", "chief")])
-def test_one_that_comes_a_little_later_learns_why_the_job_does_not_start(make_job, first, second):
+def fail(channel):
+    channel.fail(DataError("No such file."))
+
+
+@pytest.mark.parametrize(
+    "first, second, end, message, code",
+    [
+        ("chief", "worker 0", fail, "chief failed: No such file.", 4),
+        ("worker 0", "chief", fail, "worker 0 failed: No such file.", 4),
+        ("chief", "worker 0", Channel.close, "", 0),  # whose training needs no worker
+    ],
+)
+def test_one_that_comes_a_little_later_learns_how_the_job_ended(
+    make_job, first, second, end, message, code
+):
     job = make_job(workers=1)
     early = job.open(first)
-    failing = threading.Thread(target=lambda: early.channel.fail(DataError("No such file.")))
-    failing.start()
+    ending = threading.Thread(target=end, args=[early.channel])
+    ending.start()
     wait_until(lambda: early.has_ended)
-    error = errors_of([job.open(second)])[0]
-    assert (error.message, error.exit_code) == (f"{first} failed: No such file.", 4)
-    failing.join()
-
-
-def test_a_worker_that_comes_a_little_later_than_a_test_without_it_ends_well(make_job):
-    job = make_job(workers=1)
-    chief = job.open("chief")
-    closing = threading.Thread(target=chief.channel.close)
-    closing.start()
-    wait_until(lambda: chief.has_ended)
-    (end,) = errors_of([job.open("worker 0")])
-    assert isinstance(end, JobEnded) and end.exit_code == 0
-    closing.join()
+    (error,) = errors_of([job.open(second)])
+    assert (error.message, error.exit_code) == (message, code)
+    ending.join()
 
 
 def test_a_job_that_does_not_begin_ends_well_for_those_that_come(make_job):

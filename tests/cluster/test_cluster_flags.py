@@ -49,8 +49,7 @@ def test_flags_become_settings_and_each_has_a_variable(read, monkeypatch):
     [
         *(("--channel-port", value) for value in ("0", "65536", "1.5")),
         *(("--join-secs", value) for value in ("0", "2000000.0", "x")),
-        ("--peer-secs", "1.9"),
-        ("--peer-secs", "nan"),
+        *(("--peer-secs", value) for value in ("1.9", "nan")),
     ],
 )
 def test_a_wrong_number_is_refused(cli, flag, value):

@@ -12,16 +12,7 @@ import sys
 
 import pytest
 from environment_fixtures import SOURCES
-from sample_fixtures import (
-    SCRIPT,
-    Process,
-    container_of,
-    pod_of,
-    read_objects,
-    read_pods,
-    read_sample,
-    submit,
-)
+from sample_fixtures import SCRIPT, Process, read_objects, read_pods, read_sample, submit
 
 from toolkit import errors
 from toolkit.cluster.definition import read_cluster
@@ -50,21 +41,18 @@ def cluster_of(process):
     return read_cluster(settings, process.environ)
 
 
-def retryable_codes():
-    """The exit codes after which another try makes sense: interrupted, killed, try again."""
-    return {130, 137, 143, errors.RetryError.exit_code}
-
-
-def permanent_codes():
-    """The exit codes of the toolkit after which another try would fail again."""
-    classes = [value for value in vars(errors).values() if isinstance(value, type)]
-    codes = {each.exit_code for each in classes if issubclass(each, errors.ToolkitError)}
-    return codes - retryable_codes()
+# The exit codes after which another try makes sense: interrupted, killed, try again.
+RETRYABLE = {130, 137, 143, errors.RetryError.exit_code}
+# Those of the toolkit after which another try would fail again.
+PERMANENT = {
+    each.exit_code
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, errors.ToolkitError)
+} - RETRYABLE
 
 
 @pytest.mark.skipif(
-    sys.version_info < (3, 8),
-    reason="kubernetes-validate, which has the schemas, needs Python 3.8",
+    sys.version_info < (3, 8), reason="kubernetes-validate, which has the schemas, needs Python 3.8"
 )
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("kind", ["NetworkPolicy", "PersistentVolumeClaim", "Service", "Job"])
@@ -95,29 +83,23 @@ def test_the_ports_are_those_of_the_tasks_and_of_the_channel(objects, job):
     ports = {"tensorflow": 2222, "channel": 2223}
     assert {task.address.split(":")[1] for task in cluster.tasks} == {"2222"}
     assert cluster.channel_address == ("train-0.train", 2223)
-    assert {p["name"]: p["containerPort"] for p in container_of(job)["ports"]} == ports
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert {p["name"]: p["containerPort"] for p in container["ports"]} == ports
     assert {p["name"]: p["port"] for p in objects["Service"]["spec"]["ports"]} == ports
 
 
 def test_the_policy_for_failures_knows_every_exit_code(job):
     rules = job["spec"]["podFailurePolicy"]["rules"]
     codes = {rule["action"]: set(rule["onExitCodes"]["values"]) for rule in rules[::2]}
-    assert codes["Count"] == retryable_codes()
-    assert codes["FailJob"] == permanent_codes() | {126, 127, 128, 134, 135, 139}
+    assert codes["Count"] == RETRYABLE
+    assert codes["FailJob"] == PERMANENT | {126, 127, 128, 134, 135, 139}
     assert job["spec"]["backoffLimit"] >= job["spec"]["completions"]
-    assert pod_of(job)["restartPolicy"] == "Never"
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
 def test_the_image_copies_what_the_package_is_built_from():
     copies = re.findall(r"^COPY (.*) /src/", read_sample("Dockerfile"), re.M)
     assert {source for sources in copies for source in sources.split()} == set(SOURCES)
-
-
-def tasks_of(job):
-    """The processes of a job whose command `toolkit` prints what it sees."""
-    lines = [line for line in job.log.splitlines() if line.startswith("[")]
-    processes = [Process(*json.loads(line)) for line in lines]
-    return sorted(processes, key=lambda process: int(process.environ["SLURM_PROCID"]))
 
 
 def test_the_script_passes_shellcheck():
@@ -129,28 +111,32 @@ def test_the_script_passes_shellcheck():
 
 def test_the_tasks_are_one_cluster_whose_chief_is_task_0(tmp_path):
     job = submit(tmp_path, PRINT_TASK, nodes=["node1", "node2", "node3"])
-    clusters = [cluster_of(process) for process in tasks_of(job)]
-    assert [cluster.rank for cluster in clusters] == [0, 1, 2], job.log
+    lines = [line for line in job.log.splitlines() if line.startswith("[")]
+    processes = [Process(*json.loads(line)) for line in lines]
+    clusters = [cluster_of(process) for process in processes]
+    numbers = [int(process.environ["SLURM_PROCID"]) for process in processes]
+    assert sorted(numbers) == [0, 1, 2], job.log
+    assert [cluster.rank for cluster in clusters] == numbers
     assert {json.dumps(cluster.jobs) for cluster in clusters} == {json.dumps(clusters[0].jobs)}
     hosts = [task.address.split(":")[0] for task in clusters[0].tasks]
     assert hosts == ["node1", "node2", "node3"]
 
 
-@pytest.mark.parametrize("code", [0, *sorted(permanent_codes() | retryable_codes())])
+REQUEUED = [["requeue", "77"]]
+
+
+@pytest.mark.parametrize("code", [0, *sorted(PERMANENT | RETRYABLE)])
 def test_a_job_is_queued_again_if_it_may_succeed_later(tmp_path, code):
     job = submit(tmp_path, f"exit {code}", tasks_per_node=2)
-    assert job.code == code
-    assert job.requests == ([["requeue", "77"]] if code in retryable_codes() else [])
+    assert (job.code, job.requests) == (code, REQUEUED if code in RETRYABLE else [])
 
 
 def test_a_task_that_is_killed_has_the_job_queued_again(tmp_path):
     job = submit(tmp_path, '[ "$SLURM_PROCID" = 0 ] && exit 138; kill -KILL $$', tasks_per_node=2)
-    assert job.code == 138
-    assert job.requests == [["requeue", "77"]]
+    assert (job.code, job.requests) == (138, REQUEUED)
 
 
-@pytest.mark.parametrize("restarts, requests", [("19", [["requeue", "77"]]), ("20", [])])
+@pytest.mark.parametrize("restarts, requests", [("19", REQUEUED), ("20", [])])
 def test_a_job_is_not_queued_again_for_ever(tmp_path, restarts, requests):
     job = submit(tmp_path, "exit 138", SLURM_RESTART_COUNT=restarts)
-    assert job.code == 138
-    assert job.requests == requests
+    assert (job.code, job.requests) == (138, requests)

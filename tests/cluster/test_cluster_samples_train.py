@@ -1,7 +1,5 @@
 """The samples of samples/cluster train: all of their processes run on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

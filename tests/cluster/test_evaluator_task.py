@@ -13,10 +13,6 @@ from run_fixtures import set_state
 from toolkit.cli import follow as follow_module
 from toolkit.storage.run_folder import RunFolder
 
-ADDRESSES = {"worker": ["127.0.0.1:22221", "127.0.0.1:22222"]}
-EVALUATOR = json.dumps({"cluster": ADDRESSES, "task": {"type": "evaluator", "index": 0}})
-RUNNING = {"status": "running", "summary": None, "exit_code": None}
-
 
 @pytest.fixture
 def words(run):
@@ -32,10 +28,10 @@ def evaluated_steps(run):
         return [json.loads(line)["step"] for line in file]
 
 
-@pytest.mark.parametrize("is_listed", [True, False])
-def test_the_evaluator_of_tf_config_follows_the_run(cli, run, words, monkeypatch, is_listed):
-    config = json.loads(EVALUATOR)
-    config["cluster"].update({"evaluator": ["127.0.0.1:22229"]} if is_listed else {})
+@pytest.mark.parametrize("evaluator", [{"evaluator": ["127.0.0.1:22229"]}, {}])
+def test_the_evaluator_of_tf_config_follows_the_run(cli, run, words, monkeypatch, evaluator):
+    cluster = {"worker": ["127.0.0.1:22221", "127.0.0.1:22222"], **evaluator}
+    config = {"cluster": cluster, "task": {"type": "evaluator", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     result = cli(*words, "--run-dir", run)
     assert result.code == 0 and result.out.startswith("validation accuracy ")
@@ -80,7 +76,7 @@ def test_the_end_of_a_run_that_is_continued_or_replaced_does_not_count(
 
 def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, run, words):
     words += ["--run-dir", run]
-    set_state(run, **RUNNING)
+    set_state(run, status="running", summary=None, exit_code=None)
     evaluator = process_fixtures.start(*words, "--resume", "--task", "evaluator")
     wait_until(lambda: evaluated_steps(run), among=[evaluator])
     assert cli(*words, "--resume").code == 0

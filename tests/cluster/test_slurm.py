@@ -19,8 +19,8 @@ def step(rank, nodes, sizes, count, **more):
         "SLURM_STEP_NUM_TASKS": str(count),
         "SLURM_STEP_NODELIST": nodes,
         "SLURM_STEP_TASKS_PER_NODE": sizes,
+        **more,
     }
-    variables.update(more)
     return {name: value for name, value in variables.items() if value is not None}
 
 
@@ -79,11 +79,8 @@ def test_another_text_is_no_list_of_numbers(text):
 def test_the_tasks_of_a_step_are_workers_with_a_port_each_on_their_node(rank, node, local):
     more = {"SLURM_NODEID": node, "SLURM_LOCALID": local}
     cluster = read(rank, "n[08-10]", "2(x2),1", 5, **more)
-    assert cluster.jobs == {
-        "worker": [
-            *(f"n08:{BASE}", f"n08:{BASE + 1}", f"n09:{BASE}", f"n09:{BASE + 1}", f"n10:{BASE}")
-        ]
-    }
+    addresses = [f"n{node}:{BASE + port}" for node in ("08", "09") for port in (0, 1)]
+    assert cluster.jobs == {"worker": [*addresses, f"n10:{BASE}"]}
     assert (cluster.rank, cluster.source) == (rank, "Slurm")
     assert cluster.channel_address == ("n08", BASE + 2)
 
@@ -138,12 +135,7 @@ def test_a_wrong_variable_is_named(name, value, message):
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        (2, "a,b", "1(x2)", 2),
-        (0, "a,b", "2", 2),
-        (0, "a,a", "1(x2)", 2),
-        (0, "a,b", "2(x2)", 3),
-    ],
+    [(2, "a,b", "1(x2)", 2), (0, "a,b", "2", 2), (0, "a,a", "1(x2)", 2), (0, "a,b", "2(x2)", 3)],
 )
 def test_variables_that_contradict_one_another_are_refused(arguments):
     assert error_of(*arguments).message.startswith("Slurm's variables contradict one another: ")

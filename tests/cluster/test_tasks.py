@@ -38,10 +38,8 @@ def test_a_worker_knows_its_rank_and_all_tasks():
     assert [task.name for task in cluster.trainers] == ["chief", "worker 0", "worker 1"]
     assert (cluster.rank, cluster.is_chief, cluster.num_trainers) == (2, False, 3)
     assert cluster.chief == Task("chief", 0, "a:2222") and cluster.has_ps
-    assert (cluster.summary, cluster.source) == (
-        "worker 1 of chief + 2 workers + 1 ps",
-        "TF_CONFIG",
-    )
+    assert cluster.summary == "worker 1 of chief + 2 workers + 1 ps"
+    assert cluster.source == "TF_CONFIG"
 
 
 def test_without_a_chief_worker_0_is_the_chief():
@@ -164,11 +162,8 @@ def test_the_hint_names_the_way_out(text, hint):
 
 def test_flags_define_a_cluster():
     cluster = read(cluster=json.dumps(JOBS), task="worker:1")
-    assert (cluster.jobs, cluster.task, cluster.source) == (
-        JOBS,
-        Task("worker", 1, "c:2223"),
-        "--cluster",
-    )
+    assert (cluster.jobs, cluster.source) == (JOBS, "--cluster")
+    assert cluster.task == Task("worker", 1, "c:2223")
 
 
 @pytest.mark.parametrize("task, name", [("master:0", "chief"), ("ps", "ps 0")])
@@ -221,8 +216,7 @@ def test_a_file_that_cannot_be_read_is_named(path):
     ],
 )
 def test_a_wrong_flag_is_one_sentence(cluster, task, message):
-    text = None if cluster is None else json.dumps(cluster)
-    assert error_of(cluster=text, task=task).message == message
+    assert error_of(cluster=json.dumps(cluster), task=task).message == message
 
 
 @pytest.mark.parametrize(
