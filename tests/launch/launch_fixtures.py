@@ -2,27 +2,18 @@
 
 import json
 import os
+import signal  # noqa: F401
+import subprocess  # noqa: F401
 import sys
+import time
 
-from process_fixtures import PATIENCE, take_turn
+from process_fixtures import PATIENCE
 
-from toolkit.cluster.child import child_code
 from toolkit.cluster.launcher import Launcher
 from toolkit.cluster.layout import Command, Layout
 from toolkit.cluster.output import MergedLog
 
 END = "sys.exit(0)"
-# Lets a process live until a signal ends it, with the exit code of an interrupted run.
-LIVE = """
-def leave(signum, frame):
-    say("signal", signum)
-    sys.exit(128 + signum)
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, leave)
-say_ready()
-while True:
-    signal.pause()
-"""
 HANG = """
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
@@ -30,6 +21,13 @@ say_ready()
 while True:
     signal.pause()
 """
+LEAVE = """
+def leave(signum, frame):
+    say("signal", signum)
+    sys.exit(128 + signum)
+"""
+# Lets a process live until a signal ends it, with the exit code of an interrupted run.
+LIVE = LEAVE + HANG.replace("signal.SIG_IGN", "leave")
 
 
 def task_name():
@@ -39,10 +37,6 @@ def task_name():
 
 def play(scripts):
     """Run the script of this process's task; `start` is the number of its start, from 1."""
-    import signal
-    import subprocess
-    import time
-
     name = task_name()
     with open(f"starts of {name}", "a+") as file:
         file.write(" ".join(sys.argv[1:]) + "\n")
@@ -76,10 +70,7 @@ def play(scripts):
         say("ready")
         open("ready " + name, "w").close()
 
-    functions = (say, wait_for, announce_end, wait_for_end, say_ready)
-    names = {"start": start, "name": name, **{each.__name__: each for each in functions}}
-    modules = {"os": os, "signal": signal, "subprocess": subprocess, "sys": sys, "time": time}
-    exec(scripts.get(name, scripts.get("*", END)), {**names, **modules})
+    exec(scripts.get(name, scripts.get("*", END)), {**globals(), **locals()})
 
 
 def starts_of(name):
@@ -93,13 +84,8 @@ def statements(scripts):
 
 
 def launch_scripts(scripts, layout=None, command=None, **options):
-    """Run a job whose processes play scripts; return its exit code.
-
-    Args:
-        scripts: name of the task, or "*" for all others -> code.
-        layout: a chief and a worker by default.
-        command: `run --run-dir r` by default.
-        options: further arguments of `Launcher`.
+    """Run a job, by default of a chief and a worker, whose processes play scripts: name of the
+    task, or "*" for all others -> code; return its exit code. The options are of `Launcher`.
     """
     layout = layout or Layout(2)
     command = command or Command(["run", "--run-dir", "r"], "r")
@@ -107,13 +93,3 @@ def launch_scripts(scripts, layout=None, command=None, **options):
     options = {"grace_secs": PATIENCE, "variables": dict(os.environ), **options}
     options["statements"] = statements(scripts)
     return Launcher(layout, command, MergedLog(names), **options).run()
-
-
-def fake_code(scripts):
-    """What replaces `child_code` in a test of the command line."""
-
-    def code(_):
-        take_turn()
-        return child_code(statements(scripts))
-
-    return code

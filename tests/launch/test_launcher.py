@@ -1,7 +1,5 @@
 """Start, restart and end of the processes of a job, which play scripts here."""
 
-from __future__ import annotations
-
 import os
 import signal
 
@@ -15,11 +13,13 @@ from toolkit.cluster.chaos import Chaos
 from toolkit.cluster.layout import Command, Layout
 from toolkit.cluster.signals import handle_signals
 
-pytestmark = pytest.mark.usefixtures("turn")
-DEATHS = {
-    "crashed": ("os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
-    "retry": ("sys.exit(138)", "ended with exit code 138"),
-}
+
+@pytest.fixture(autouse=True)
+def _turn():
+    """Wait until the processes of few other tests run."""
+    process_fixtures.take_turn()
+
+
 # A trainer whose peer dies ends with 138, as the channel lets it.
 WITH_PEER = "wait_for_end('dead'); sys.exit(138)\n"
 DIE = "announce_end('dead'); {}\n"
@@ -31,25 +31,17 @@ def test_stdout_is_that_of_the_chief_and_all_lines_have_their_task_in_front(here
     captured = capsys.readouterr()
     assert captured.out == "result\n"
     lines = captured.err.splitlines()
-    assert [line for line in lines if line.startswith("chief")] == [
-        "chief    | log",
-        "chief    | late",
-    ]
+    assert [line for line in lines if "chief" in line] == ["chief    | log", "chief    | late"]
     assert "worker 0 | x" in lines
 
 
-@pytest.mark.parametrize("kind", DEATHS)
-def test_a_death_restarts_all_processes(here, capsys, kind):
-    code, words = DEATHS[kind]
-    scripts = {
-        "chief": "if start == 1: " + WITH_PEER,
-        "worker 0": "if start == 1: " + DIE.format(code),
-    }
-    assert launch_scripts(scripts) == 0
+def test_a_death_restarts_all_processes(here, capsys):
+    scripts = {"chief": WITH_PEER, "worker 0": DIE.format("os.kill(os.getpid(), 11)")}
+    assert launch_scripts({name: "if start == 1: " + text for name, text in scripts.items()}) == 0
     assert starts_of("chief") == ["run --run-dir r", "run --run-dir r --resume"]
-    assert starts_of("worker 0") == ["run --run-dir r", "run --run-dir r --resume"]
-    message = f"launch   | worker 0 {words}; starting all 2 processes again (restart 1 of 3)\n"
-    assert message in capsys.readouterr().err
+    assert starts_of("worker 0") == starts_of("chief")
+    message = "worker 0 was ended by SIGSEGV; starting all 2 processes again (restart 1 of 3)"
+    assert f"launch   | {message}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", [1, 3])
@@ -132,18 +124,14 @@ def test_a_kill_that_comes_after_the_end_does_not_count(here, capsys):
     assert "chaos: 0 of 1 kills; the job ended with exit code 0" in capsys.readouterr().err
 
 
-# ----------------------------------------------------------------------------------------- signals
-
-
 class LauncherProcess:
     """A launcher in a process of its own, which has a session, too."""
 
-    def __init__(self, scripts, stderr=None):
+    def __init__(self, scripts):
         code = f"import sys; from launch_fixtures import *; sys.exit(launch_scripts({scripts!r}))"
         with open("log", "w") as log:
-            self.process = process_fixtures.start(
-                statements=code, stderr=stderr or log, start_new_session=True
-            )
+            settings = {"stderr": log, "start_new_session": True}
+            self.process = process_fixtures.start(statements=code, **settings)
 
     def lines(self):
         with open("log") as log:
@@ -173,10 +161,8 @@ def test_a_signal_reaches_each_process_once(here):
     os.killpg(launcher.process.pid, signum)  # as a terminal does
     code, lines = launcher.end()
     assert code == 128 + signum
-    assert [line for line in sorted(lines) if "| signal" in line] == [
-        f"chief    | signal {signum.value}",
-        f"worker 0 | signal {signum.value}",
-    ]
+    expected = [f"{name} | signal {signum.value}" for name in ("chief   ", "worker 0")]
+    assert [line for line in sorted(lines) if "| signal" in line] == expected
 
 
 def test_the_signals_of_a_terminal_that_closes_are_one_request_to_end():

@@ -1,19 +1,11 @@
 """The tasks of a job, their addresses and ports, and the command after a death."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest
 
 from toolkit.cluster.definition import read_cluster
-from toolkit.cluster.layout import (
-    LOOPBACK,
-    Command,
-    Layout,
-    held_ports,
-    local_environments,
-)
+from toolkit.cluster.layout import LOOPBACK, Command, Layout, held_ports, local_environments
 from toolkit.cluster.tasks import ClusterSettings
 
 

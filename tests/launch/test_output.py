@@ -32,12 +32,8 @@ def test_a_line_that_does_not_end_is_broken():
     assert lines(b"x" * (MAX_LINE + 1)) == [b"x" * MAX_LINE, b"x"]
 
 
-def new_log():
-    return MergedLog(["chief", "worker 0"])
-
-
 def test_names_are_aligned(capsys):
-    log = new_log()
+    log = MergedLog(["chief", "worker 0"])
     log.write("chief", "a")
     log.write("worker 0", "")
     log.write("launch", "b")
@@ -45,6 +41,6 @@ def test_names_are_aligned(capsys):
 
 
 def test_control_characters_and_bytes_that_are_no_text_are_shown(capsys):
-    log = new_log()
+    log = MergedLog(["chief", "worker 0"])
     log.add("chief", LineSplitter().feed(b"\x1b[31mred\x07\tend \xff\xe2\x80\xae\x00\n"))
-    assert capsys.readouterr().err == ("chief    | \\x1b[31mred\\x07\tend \\xff\\u202e\\x00\n")
+    assert capsys.readouterr().err == "chief    | \\x1b[31mred\\x07\tend \\xff\\u202e\\x00\n"
