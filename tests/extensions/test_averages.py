@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from linear_fixtures import LINEAR, Linear
+from run_fixtures import records
 
 import toolkit
 from toolkit import UsageError, hookimpl, testing, tf
@@ -60,9 +61,6 @@ def test_evaluation_prediction_and_export_use_the_average_and_training_does_not(
     assert result.code == 0, result.err
 
 
-# ---------------------------------------------------------------------------------------- swa
-
-
 class WithMoments(Linear):
     """Has a variable like those of batch norm."""
 
@@ -73,9 +71,7 @@ class WithMoments(Linear):
 
 
 def rates(run):
-    with open(run + "/metrics.jsonl") as file:
-        records = [json.loads(text) for text in file]
-    return [r["learning_rate"] for r in records if "learning_rate" in r]
+    return [record["learning_rate"] for record in records(run)]
 
 
 def test_the_mean_is_that_of_the_weights_at_the_ends_of_the_cycles(data, here):

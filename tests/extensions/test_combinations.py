@@ -8,8 +8,7 @@ from toolkit import UsageError, testing
 from toolkit.compat import VERSION_FAMILY
 
 SETTINGS = {"steps": 4, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
-SETTINGS["steps_per_call"] = "1"
-SWA = {"swa_share": 0.5, "swa_cycle": 1}
+SETTINGS["steps_per_call"] = 1
 ZERO = {"ema_decay": 0.0, "swa_share": 0.0, "smoothing": 0.0, "noise_eta": 0.0}
 ALL = ["ema", "swa", "label-smoothing", "gradient-noise", "profiler"]
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
@@ -21,21 +20,16 @@ def train(data, name, plugin=LINEAR, extensions=ALL, **options):
     return name
 
 
-def are_equal(one, other):
-    """Whether all tensors of `other` are in `one`, to the bit."""
-    tensors, expected = testing.tensors(one), testing.tensors(other)
-    return all(np.array_equal(tensors[name], expected[name]) for name in expected)
-
-
 def test_all_at_zero_strength_change_nothing(data, here):
-    zero = train(data, "zero", **dict(ZERO, profile_steps="2"))
-    assert are_equal(zero, train(data, "plain", extensions=[]))
+    zero = testing.tensors(train(data, "zero", **dict(ZERO, profile_steps="2")))
+    plain = testing.tensors(train(data, "plain", extensions=[]))
+    assert all(np.array_equal(zero[name], value) for name, value in plain.items())
 
 
 def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here):
     more = {"swa_share": 0.0, "profile_steps": "2"}
     single = train(data, "single", **more)
-    more["steps_per_call"] = "4"
+    more["steps_per_call"] = 4
     train(data, "paused", pause_at=3, **more)
     paused = train(data, "paused", **more)
     assert testing.fingerprint(single) == testing.fingerprint(paused)
@@ -44,12 +38,11 @@ def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here):
 @ONLY_2
 def test_an_average_under_xla_is_that_without(data, here):
     more = {"extensions": ["ema", "label-smoothing"], "steps_per_call": "auto"}
-    plain = train(data, "plain", xla="off", **more)
-    compiled = train(data, "compiled", xla="on", **more)
-    tensors, expected = testing.tensors(compiled), testing.tensors(plain)
-    assert all(np.allclose(tensors[name], expected[name], atol=1e-5) for name in expected)
+    plain = testing.tensors(train(data, "plain", xla="off", **more))
+    compiled = testing.tensors(train(data, "compiled", xla="on", **more))
+    assert all(np.allclose(compiled[name], value, atol=1e-5) for name, value in plain.items())
 
 
 def test_two_averages_are_refused(data, here):
     with pytest.raises(UsageError, match="Both 'ema' and 'swa' average the weights"):
-        train(data, "run", extensions=["ema", "swa"], **SWA)
+        train(data, "run", extensions=["ema", "swa"], swa_share=0.5, swa_cycle=1)

@@ -28,26 +28,27 @@ def step_stats():
     return metadata.step_stats
 
 
+OPS = op_times.measure(step_stats(), {"a": "MatMul", "b": "MatMul", "c": "Relu"})
+
+
 def test_times_calls_and_bytes_are_summed_by_op_and_by_type():
-    ops = op_times.measure(step_stats(), {"a": "MatMul", "b": "MatMul", "c": "Relu"})
-    assert ops == [
+    assert [
         OpTime("a", "MatMul", 50, 2, 200),
         OpTime("b", "MatMul", 10, 1, 100),
         OpTime("c", "Relu", 5, 1, 100),
-    ]
-    assert op_times.by_type(ops) == [
+    ] == OPS
+    assert op_times.by_type(OPS) == [
         OpTime("", "MatMul", 60, 3, 300),
         OpTime("", "Relu", 5, 1, 100),
     ]
 
 
 def test_the_log_shows_as_many_types_as_requested():
-    ops = op_times.measure(step_stats(), {"a": "MatMul", "b": "MatMul", "c": "Relu"})
-    assert op_times.summarize(ops, 7, 1) == [
+    assert op_times.summarize(OPS, 7, 1) == [
         "step 7  profile  3 ops  0.1 ms  0.0 MiB allocated",
         " 92.3 %      0.06 ms      3 x MatMul",
     ]
-    assert op_times.summarize(ops, 7, 0) == []
+    assert op_times.summarize(OPS, 7, 0) == []
 
 
 def train(folder, data, **options):

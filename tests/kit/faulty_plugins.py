@@ -1,8 +1,7 @@
 """Models and extensions that each break one contract, derived from ones that keep all."""
 
-from __future__ import annotations
-
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 from linear_fixtures import Linear, LinearOptions
@@ -12,56 +11,79 @@ from toolkit import Options, SessionHook, hookimpl, option, tf
 _numbers = itertools.count()
 
 
-class NoHelp(Linear):
-    class Silent(LinearOptions):
+def linear_with(**hooks):
+    """A model: Linear with other hooks."""
+    return type("Faulty", (Linear,), {name: hookimpl(hook) for name, hook in hooks.items()})
+
+
+def linear_beside(create):
+    """Linear, before whose variables a function of the run creates another one."""
+
+    def build(self, run):
+        create(run)
+        return Linear.build(self, run)
+
+    return linear_with(build=build)
+
+
+def linear_of(change):
+    """Linear of other features, which a function makes of the features."""
+
+    def call(self, model, features, run):
+        return Linear.call(self, model, change(features), run)
+
+    return linear_with(call=call)
+
+
+def linear_losing(more):
+    """Linear with a larger loss, by a function of the labels."""
+
+    def loss(self, labels, outputs):
+        return Linear.loss(self, labels, outputs) + more(labels)
+
+    return linear_with(loss=loss)
+
+
+def is_in_loop():
+    return tf.get_default_graph()._get_control_flow_context() is not None
+
+
+MoreInEvaluation = linear_beside(lambda run: run.mode == "eval" and tf.get_variable("extra", [2]))
+OtherInALoop = linear_beside(
+    lambda run: tf.get_variable(f"v{next(_numbers)}", [1], trainable=False)
+)
+Idle = linear_beside(lambda run: tf.get_variable("idle", [2]))
+Stateful = linear_of(lambda features: features + tf.random_normal([]))
+RoundsInALoop = linear_of(lambda features: features * (1 + 1e-6 * is_in_loop()))
+InfiniteLoss = linear_losing(lambda labels: np.float32(np.inf))
+BatchMetric = linear_losing(lambda labels: 1.0 / tf.cast(tf.size(labels), tf.float32))
+FlatPrediction = linear_with(
+    predict=lambda self, outputs: {"flat": tf.reshape(outputs["logits"], [-1])}
+)
+NoMetric = linear_with(
+    metrics=lambda self, outputs: {"ratio": tf.metrics.mean(np.nan * outputs["logits"])}
+)
+NoDirection = linear_with(metric_directions=lambda self: {})
+# The values of its examples have another mean than the metric of their name.
+OtherExamples = linear_with(example_metrics=lambda self, labels: {"accuracy": labels < -1})
+
+
+class WithOptions(Linear):
+    """Has the options of the class `Own`."""
+
+    @hookimpl
+    def options(self):
+        return self.Own
+
+
+class NoHelp(WithOptions):
+    class Own(LinearOptions):
         size: int = option(1, " ")
 
-    @hookimpl
-    def options(self):
-        return self.Silent
 
-
-class ForgetfulOption(Linear):
-    class Choice(LinearOptions):
+class ForgetfulOption(WithOptions):
+    class Own(LinearOptions):
         pairs: object = option((1, 2), "a pair that JSON returns as a list")
-
-    @hookimpl
-    def options(self):
-        return self.Choice
-
-
-class MoreInEvaluation(Linear):
-    @hookimpl
-    def build(self, run):
-        if run.mode == "eval":
-            tf.get_variable("extra", [2])
-        return Linear.build(self, run)
-
-
-class OtherInALoop(Linear):
-    @hookimpl
-    def build(self, run):
-        tf.get_variable(f"v{next(_numbers)}", [1], trainable=False)
-        return Linear.build(self, run)
-
-
-class InfiniteLoss(Linear):
-    @hookimpl
-    def loss(self, labels, outputs):
-        return Linear.loss(self, labels, outputs) + np.float32(np.inf)
-
-
-class Idle(Linear):
-    @hookimpl
-    def build(self, run):
-        tf.get_variable("idle", [2])
-        return Linear.build(self, run)
-
-
-class Stateful(Linear):
-    @hookimpl
-    def call(self, model, features, run):
-        return Linear.call(self, model, features + tf.random_normal([]), run)
 
 
 class VariableInHooks(Linear):
@@ -103,21 +125,15 @@ class PythonCounter(Linear):
         return Linear.call(self, model, features * float(1 + next(_numbers)), run)
 
 
-class RoundsInALoop(Linear):
-    @hookimpl
-    def call(self, model, features, run):
-        is_in_loop = tf.get_default_graph()._get_control_flow_context() is not None
-        return Linear.call(self, model, features * (1 + 1e-6 * is_in_loop), run)
+def build_from(start, run):
+    """The variables of Linear with another initializer of the weights."""
+    return Linear().build(SimpleNamespace(data=run.data, initializer=lambda *_: start))
 
 
 class OneSeed(Linear):
     @hookimpl
     def build(self, run):
-        shape = [int(np.prod(run.data.shape)), run.data.num_classes]
-        return (
-            tf.get_variable("linear/w", shape, initializer=tf.ones_initializer()),
-            tf.get_variable("linear/b", shape[1:], initializer=tf.zeros_initializer()),
-        )
+        return build_from(tf.ones_initializer(), run)
 
     @hookimpl
     def loss(self, labels, outputs):
@@ -154,38 +170,6 @@ class DependsOnBatch(Linear):
         return {"relative": logits - tf.reduce_mean(logits, axis=0, keepdims=True)}
 
 
-class FlatPrediction(Linear):
-    @hookimpl
-    def predict(self, outputs):
-        return {"logits": tf.reshape(outputs["logits"], [-1])}
-
-
-class NoMetric(Linear):
-    @hookimpl
-    def metrics(self, outputs):
-        return {"ratio": tf.metrics.mean(outputs["logits"] / 0.0 - outputs["logits"] / 0.0)}
-
-
-class BatchMetric(Linear):
-    @hookimpl
-    def loss(self, labels, outputs):
-        return Linear.loss(self, labels, outputs) + 1.0 / tf.cast(tf.size(labels), tf.float32)
-
-
-class OtherExamples(Linear):
-    """The values of its examples have another mean than the metric of their name."""
-
-    @hookimpl
-    def example_metrics(self, labels):
-        return {"accuracy": labels < -1}
-
-
-class NoDirection(Linear):
-    @hookimpl
-    def metric_directions(self):
-        return {}
-
-
 class CountsPredictions(Linear):
     @hookimpl
     def call(self, model, features, run):
@@ -198,12 +182,8 @@ class CountsPredictions(Linear):
 class UnseededWeights(Linear):
     @hookimpl
     def build(self, run):
-        shape = [int(np.prod(run.data.shape)), run.data.num_classes]
         ops = len(tf.get_default_graph().get_operations())
-        return (
-            tf.get_variable("linear/w", shape, initializer=tf.constant_initializer(0.001 * ops)),
-            tf.get_variable("linear/b", shape[1:], initializer=tf.zeros_initializer()),
-        )
+        return build_from(tf.constant_initializer(0.001 * ops), run)
 
 
 class ShiftedPrediction:

@@ -41,7 +41,7 @@ FAULTS = {
         "a-step-that-is-not-finite-is-skipped": "A step whose loss is NaN changes",
         "a-step-that-is-not-finite-stops-the-run": "A step whose loss is NaN changes",
     },
-    "FlatPrediction": {"predictions-have-the-batch-first": "'logits' [9] for 3 examples."},
+    "FlatPrediction": {"predictions-have-the-batch-first": "'flat' [9] for 3 examples."},
     "DependsOnBatch": {
         "predictions-ignore-the-batch-size": "batches of 8 and of 3 examples",
         "predictions-ignore-the-other-examples": "all examples and half of",
@@ -87,13 +87,9 @@ def test_the_length_and_the_metric_of_a_run_do_not_hinder_a_check(tmp_path, bars
         assert check("trains-with-all-hooks", subject).status == "ok"
 
 
-class PathOption(faulty.Linear):
-    class Start(faulty.LinearOptions):
+class PathOption(faulty.WithOptions):
+    class Own(faulty.LinearOptions):
         weights: str = option("weights.npz", "file to begin with", path=True)
-
-    @hookimpl
-    def options(self):
-        return self.Start
 
 
 def test_a_relative_path_survives_a_configuration(tmp_path):
@@ -171,17 +167,12 @@ class Unlabelled(testing.tiny.TinyModel):
     def loss(self, outputs):
         return tf.reduce_mean(tf.square(outputs["difference"]))
 
-    @hookimpl
-    def predict(self, outputs):
-        return outputs
-
 
 class OwnData(faulty.Linear):
     @hookimpl
     def data(self, split):
-        if split == "train":
-            return Split(np.zeros([20, 2, 3, 1], np.uint8), np.arange(20) % 2)
-        return None
+        images = Split(np.zeros([20, 2, 3, 1], np.uint8), np.arange(20) % 2)
+        return images if split == "train" else None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,6 @@ from toolkit.cli.plugins.new import SAMPLES, render
 
 KINDS = ["model", "extension", "command"]
 FORMS = [*([kind, "classifier"] for kind in KINDS), *(["model", sample] for sample in SAMPLES)]
-LONG_LINE = 100
 
 
 @pytest.mark.parametrize("kind, sample", FORMS)
@@ -41,7 +41,7 @@ def test_the_python_files_are_valid_short_and_complete(name, kind, sample):
             compile(text, path, "exec")
             assert ast.get_docstring(ast.parse(text)) or path == "tests/conftest.py", path
             if name == "resnet":
-                assert max(map(len, text.split("\n"))) <= LONG_LINE, path
+                assert max(map(len, text.split("\n"))) <= 100, path
 
 
 @pytest.mark.parametrize("kind, group", list(zip(KINDS, ["plugins", "extensions", "commands"])))
@@ -86,14 +86,13 @@ def test_what_cannot_be_is_refused(cli, here, argv, text):
     assert os.listdir(str(here)) == []
 
 
-@pytest.mark.parametrize("place", ["a folder", "a file", "a dead link"])
-def test_what_is_there_is_not_touched(cli, here, place):
-    if place == "a folder":
-        (here / "thing").mkdir()
-    elif place == "a file":
-        (here / "thing").write_text("mine")
-    else:
-        (here / "thing").symlink_to("nowhere")
+def link(path):
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch, link], ids=["folder", "file", "link"])
+def test_what_is_there_is_not_touched(cli, here, make):
+    make(here / "thing")
     result = cli("plugins", "new", "thing")
     assert result.code == 2 and "thing exists." in result.err
     assert os.listdir(str(here)) == ["thing"]

@@ -5,6 +5,7 @@ import re
 import pytest
 
 PLUGINS = {"fresh-model": "model", "fresh_extension": "extension", "fresh": "command"}
+RUN = ["run", "--plugin", "fresh-model", "--with", "fresh_extension", "--steps", 100]
 
 
 @pytest.fixture(scope="module")
@@ -24,18 +25,7 @@ def results(environment):
     """What commands with the plugins print, in the order in which they are given."""
     commands = {
         "list": ["plugins", "list", "--json"],
-        "run": [
-            "run",
-            "--plugin",
-            "fresh-model",
-            "--run-dir",
-            "run",
-            "--with",
-            "fresh_extension",
-            "--steps",
-            100,
-            "--json",
-        ],
+        "run": [*RUN, "--run-dir", "run", "--json"],
         "read": ["fresh", "run", "--count", 3, "--json"],
         "sample": ["plugins", "new", "fresh-vae", "--from", "vae", "--json"],
     }

@@ -1,7 +1,5 @@
 """Faults of plugins: the source of each, and what a command says of it."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import NamedTuple, Tuple
 
@@ -44,23 +42,14 @@ FLAGS = ["--batch-size", "4", "--steps", "4", "--checkpoint-steps", "2", "--run-
 
 
 class Fault(NamedTuple):
-    """A faulty plugin.
+    """A faulty plugin."""
 
-    Attributes:
-        name: of the fault.
-        source: of the plugin below HEADERS[kind]. A comment `# here` marks the line to blame.
-        message: on stderr after "Error: "; `{here}` is file:line of the mark.
-        code: the exit code.
-        flags: of `toolkit run`, beside FLAGS.
-        kind: "model" or "extension".
-    """
-
-    name: str
-    source: str
-    message: str
-    code: int = 1
-    flags: Tuple[str, ...] = ()
-    kind: str = "model"
+    name: str  # of the fault
+    source: str  # of the plugin below HEADERS[kind]; a comment `# here` marks the line to blame
+    message: str  # on stderr after "Error: "; `{here}` is file:line of the mark
+    code: int = 1  # the exit code
+    flags: Tuple[str, ...] = ()  # of `toolkit run`, beside FLAGS
+    kind: str = "model"  # or "extension"
 
     def write(self, folder) -> str:
         """Write the plugin to `bad.py` beside `good.py`; return the message that is expected."""
