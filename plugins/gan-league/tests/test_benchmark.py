@@ -1,6 +1,5 @@
 """The league of GANs in benchmarks/: who is first, its rounds, and equal terms for its peers."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import types
 import numpy as np
 import pytest
 from file_fixtures import REPOSITORY
+from league_fixtures import make_scores, write_json
 
 BENCHMARK = os.path.join(REPOSITORY, "plugins", "gan-league", "benchmark")
 
@@ -33,14 +33,8 @@ def league(tmp_path, monkeypatch):
 
 
 def make_score(distance, accuracy, half=0.1):
-    ends = {"interval": {"low": distance - half, "high": distance + half}}
-    return {
-        **{"n": 100, "m": 50, "frechet_floor": 0.5, "frechet_ratio": distance / 0.5},
-        "frechet_distance": dict(ends, mean=distance),
-        "two_sample": {"accuracy": accuracy, "low": accuracy - 0.02, "high": accuracy + 0.02},
-        **{"precision": 0.5, "recall": 0.25, "coverage": None, "classes": None},
-        "features": {"name": "self-supervised, of idx:/home/me/mnist"},
-    }
+    test = {"accuracy": accuracy, "low": accuracy - 0.02, "high": accuracy + 0.02}
+    return make_scores(distance, half, two_sample=test, coverage=None, classes=None)
 
 
 def make_row(name, scores, program="python"):
@@ -49,18 +43,13 @@ def make_row(name, scores, program="python"):
 
 
 def test_the_page_has_a_row_for_each_budget_and_no_path_of_the_machine(league, monkeypatch):
-    os.mkdir("run")
-    with open("run/manifest.json", "w") as file:
-        json.dump({"versions": {"tensorflow": "2"}}, file)
-    with open("run/config.json", "w") as file:
-        json.dump({"data": "idx:/home/me/mnist"}, file)
+    write_json("run/manifest.json", {"versions": {"tensorflow": "2"}})
+    write_json("run/config.json", {"data": "idx:/home/me/mnist"})
     keras = make_row("Keras", [make_score(5, 0.6)])
     auto = make_row("auto", [make_score(2, 0.7)], "")
     rounds = {"0.2": [auto, keras], "5": [keras, dict(make_row("PyTorch", []), status="failed")]}
-    os.makedirs("league/mnist5k")
     for minutes, rows in rounds.items():
-        with open(f"league/mnist5k/{minutes}-minutes.json", "w") as file:
-            json.dump({"rows": rows}, file)
+        write_json(f"league/mnist5k/{minutes}-minutes.json", {"rows": rows})
     words = ["--dir", "league", "--cpu-minutes", "0.2", "5", "20", "--data-sets", "mnist5k"]
     words += ["--markdown", "gan.md", "--peers37", "/opt/p/python"]
     monkeypatch.setattr(sys, "argv", ["league.py", *words])
@@ -83,15 +72,10 @@ def place_of(league, rows):
     return next(league.verdicts([league.Entrant(**row) for row in rows]))
 
 
-def rows_of(*distances):
-    """A row of the preset `auto` and of peers a, b and c, from the distances of their seeds."""
-    scores = [[make_score(value, 0.9) for value in values] for values in distances]
-    auto, *peers = scores
-    return [make_row("auto", auto, ""), *map(make_row, "abc", peers)]
-
-
 def test_first_by_interval_is_who_is_separated_from_every_peer(league):
-    rows = rows_of((1.0, 1.1, 1.2), (2.0, 2.1, 2.2), (2.0, 4.0, 12.0))
+    seeds = (1.0, 1.1, 1.2), (2.0, 2.1, 2.2), (2.0, 4.0, 12.0)
+    auto, *peers = [[make_score(distance, 0.9) for distance in each] for each in seeds]
+    rows = [make_row("auto", auto, ""), *map(make_row, "ab", peers)]
     text = place_of(league, rows)
     assert text.startswith("first by the FD, but not by interval from b. ")
     assert "auto is better than a" in text and "adjusted for 2 comparisons" in text
@@ -131,17 +115,15 @@ def test_a_data_set_whose_files_are_not_given_is_left_out(league):
     assert (arguments.cpu_minutes, arguments.flags) == ([2, 5], ["--width", "8"])
 
 
-ROUND = (types.SimpleNamespace(name="d", title="D"), [], 2.0)
-
-
 def test_a_round_that_fails_leaves_no_older_result_for_the_page(league, monkeypatch):
     endings = iter(
         subprocess.CompletedProcess([], *end) for end in ((0, b'{"rows": [{}]}'), (1, b""))
     )
     monkeypatch.setattr(league.subprocess, "run", lambda *_, **__: next(endings))
     os.makedirs("league/d")
+    data = types.SimpleNamespace(name="d", title="D")
     for exists in (True, False):
-        league.run_round(parse(league), *ROUND)
+        league.run_round(parse(league), data, [], 2.0)
         assert os.path.exists("league/d/2-minutes.json") == exists
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import process_fixtures
 import pytest
 from file_fixtures import REPOSITORY
+from league_fixtures import make_scores, write_json
 from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
 from toolkit_gan.presets import PRESETS
 from toolkit_gan_league import programs, result_page, standings, training
@@ -43,8 +44,7 @@ def test_a_plugin_may_have_flags_and_its_path_spaces():
     [
         ([""], "names no plugin"),
         (["vae --code '8"], "No closing quotation"),
-        (["vae", "vae"], "Two competitors are called 'vae'"),
-        (["a/x.py", "b/x.py"], "are called 'x'"),
+        (["a/x.py", "b/x.py"], "Two competitors are called 'x'"),
         (["vae --steps 3"], "--steps is equal for all"),
         (["vae --data=mnist"], "--data is equal for all"),
         (["vae --score-samples 32"], "--score-samples is equal for all"),
@@ -231,28 +231,10 @@ def test_the_reason_of_a_failed_timing_is_the_error_or_the_last_line(monkeypatch
 # ------------------------------------------------------------------------------------- the result
 
 
-def write_json(path, value):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value))
-
-
-OTHER = {"name": "cnn", "sha256": "cd"}
-
-
-def scores(distance, low, high):
-    return {
-        **{"n": 100, "m": 50, "frechet_floor": 0.5, "frechet_ratio": distance / 0.5},
-        "frechet_distance": {"mean": distance, "interval": {"low": low, "high": high}},
-        **{"precision": 0.5, "recall": 0.25, "coverage": 0.75, "classes": {"lost": [3, 7]}},
-        "features": {"name": "cnn", "sha256": "ab"},
-    }
-
-
 @pytest.fixture
 def folder(tmp_path):
     """The folder of a tournament: quick with two seeds, dcgan with one, wgan that diverged."""
-    values_of_presets = (("dcgan", [8.0]), ("quick", [1.0, 3.0]), ("wgan", []))
-    for preset, values in values_of_presets:
+    for preset, values in (("dcgan", [8.0]), ("quick", [1.0, 3.0]), ("wgan", [])):
         paths = [f"trials/{preset}-s{seed}" for seed in range(max(1, len(values)))]
         place = tmp_path / "searches" / preset
         for path, value in zip(paths, values):
@@ -260,8 +242,7 @@ def folder(tmp_path):
             manifest = {"summary": {"test": test}, "versions": {"tensorflow": "2.21"}}
             write_json(place / path / "manifest.json", manifest)
             write_json(place / path / "config.json", {"data": "mnist5k"})
-            report = place / path / "reports" / "test-20" / "scores.json"
-            write_json(report, scores(value, value - 0.25, value + 0.25))
+            write_json(place / path / "reports/test-20/scores.json", make_scores(value, 0.25))
         status, reason = ("finished", "") if values else ("diverged", "Step 3 | is not finite.")
         facts = {"status": status, "reason": reason, "step": 20, "cpu_secs": 60.0 * len(paths)}
         row = dict(facts, number=0, values={}, paths=paths)
@@ -288,14 +269,14 @@ def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
     [
         ({"m": 49}, {}),
         ({"n": 99}, {}),
-        ({"features": OTHER}, {}),
+        ({"features": {"name": "cnn", "sha256": "cd"}}, {}),
         ({}, {"split_seed": 3}),
         ({}, {"fit": "crop"}),
     ],
 )
 def test_scores_on_other_images_or_features_are_not_compared(folder, more, data):
     (path,) = (folder / "searches" / "dcgan").glob("trials/*/reports/*/scores.json")
-    write_json(path, dict(scores(0.1, 0.0, 0.2), **more))
+    write_json(path, make_scores(0.1, **more))
     write_json(path.parents[2] / "config.json", dict(data, data="mnist5k"))
     *_, quick, _ = read(folder)
     assert quick.name == "quick" and quick.scores == []
@@ -341,7 +322,7 @@ def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
 def test_without_a_distance_the_two_sample_accuracy_ranks(folder):
     entrants = read(folder)[:2]
     tests = [{"accuracy": value, "low": value - 0.03, "high": value + 0.03} for value in (0.9, 0.6)]
-    rest = dict(scores(1.0, 0, 2), frechet_distance=None)
+    rest = make_scores(1.0, frechet_distance=None)
     others = [e._replace(scores=[dict(rest, two_sample=test)]) for e, test in zip(entrants, tests)]
     assert standings.choose_measure(entrants) == standings.DISTANCE
     quick, dcgan = others
