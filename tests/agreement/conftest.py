@@ -1,8 +1,3 @@
 """Each test builds in a graph of its own."""
 
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def _fresh_graph(graph):
-    pass
+from graph_fixtures import fresh_graph  # noqa: F401

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from classifier_fixtures import make_data, make_run
-from graph_fixtures import evaluate
+from graph_fixtures import evaluate, session
 from toolkit_classifier import losses
 from toolkit_classifier.metrics import build
 
@@ -85,35 +85,27 @@ def test_training_logs_the_share_of_right_answers():
 
 def test_evaluation_uses_the_plain_cross_entropy():
     run = make_run("eval", make_data(num_classes=2), label_smoothing=0.5, class_weights="1,9")
-    logits = tf.constant([[0.0, 0.0], [0.0, math.log(3.0)]])
+    logits = tf.constant([[0.0, 0.0], [0.0, LN(3)]])
     loss = losses.total(tf.constant([0, 1]), {"logits": logits}, run)
-    assert evaluate(loss) == pytest.approx((math.log(2) + math.log(4 / 3)) / 2)
+    assert evaluate(loss) == pytest.approx((LN(2) + LN(4 / 3)) / 2)
 
 
 def test_targets_of_mixup_replace_the_labels():
     run = make_run(data=make_data(num_classes=2))
-    outputs = {"logits": tf.constant([[0.0, math.log(3.0)]]), "targets": tf.constant([[0.5, 0.5]])}
+    outputs = {"logits": tf.constant([[0.0, LN(3)]]), "targets": tf.constant([[0.5, 0.5]])}
     loss = losses.total(tf.constant([0]), outputs, run)
-    assert evaluate(loss) == pytest.approx((math.log(4) + math.log(4 / 3)) / 2)
+    assert evaluate(loss) == pytest.approx((LN(4) + LN(4 / 3)) / 2)
 
 
-def metrics_of(logits, labels, batch=None, **values):
-    """The metrics of known logits [N, K] and labels [N] after one pass in batches."""
-    logits, labels = np.asarray(logits, np.float32), np.asarray(labels, np.int32)
-    run = make_run("eval", make_data(num_classes=logits.shape[1]), **values)
-    feeds = tf.placeholder(tf.float32, [None, logits.shape[1]]), tf.placeholder(tf.int32, [None])
-    pairs = build(feeds[1], {"logits": feeds[0]}, run)
-    with tf.Session() as session:
-        session.run(tf.local_variables_initializer())
-        for start in range(0, len(labels), batch or len(labels)):
-            part = slice(start, start + (batch or len(labels)))
-            updates = [update for _, update in pairs.values()]
-            session.run(updates, dict(zip(feeds, (logits[part], labels[part]))))
-        return session.run({name: value for name, (value, _) in pairs.items()})
+@pytest.mark.parametrize("top_k, name, value", [(99, "top3", 1), (3, "top3", 1), (1, "top1", 0)])
+def test_a_k_beyond_the_number_of_classes_becomes_that_number(top_k, name, value):
+    run = make_run("eval", make_data(num_classes=3), top_k=top_k)
+    metrics = build(tf.constant([2]), {"logits": tf.constant([[2.0, 1.0, 0.0]])}, run)
+    with session() as tf_session:
+        assert tf_session.run(metrics[name][1]) == value
 
 
-def test_a_k_beyond_the_number_of_classes_becomes_that_number():
-    assert metrics_of([[2, 1, 0]], [2], top_k=99)["top3"] == 1
-    assert metrics_of([[2, 1, 0]], [2], top_k=3)["top3"] == 1
-    assert set(metrics_of([[2, 1, 0]], [2])) == {"accuracy", "loss"}  # as of all few classes
-    assert metrics_of([[0, 1]], [0], top_k=1)["top1"] == 0
+def test_of_few_classes_no_top_k_is_measured_unless_it_is_set():
+    run = make_run("eval", make_data(num_classes=3))
+    metrics = build(tf.constant([2]), {"logits": tf.constant([[2.0, 1.0, 0.0]])}, run)
+    assert set(metrics) == {"accuracy", "loss"}

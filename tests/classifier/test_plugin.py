@@ -14,15 +14,8 @@ from toolkit.graph.run import step_builder_of
 
 @pytest.mark.parametrize(
     "name, value",
-    [
-        ("network", "vgg"),
-        ("hidden", "0"),
-        ("hidden", ""),
-        ("class_weights", "1,x"),
-        ("class_weights", "0,0"),
-        ("class_weights", "1,-1"),
-        ("class_weights", "1,nan"),
-    ],
+    [("network", "vgg"), ("hidden", "0"), ("hidden", "")]
+    + [("class_weights", weights) for weights in ("1,x", "0,0", "1,-1", "1,nan")],
 )
 def test_a_value_out_of_range_is_refused_with_its_name(name, value):
     with pytest.raises(UsageError, match=f"Option '{name}' is"):

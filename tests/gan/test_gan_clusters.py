@@ -1,12 +1,8 @@
 """Labels from clusters of the training images: k-means, the graph, whole runs, mistakes."""
 
-import contextlib
-import types
-
 import numpy as np
 import pytest
 from gan_fixtures import SMALL, make_run, options
-from toolkit_agreement import network
 from toolkit_gan import architecture, clusters, kmeans, sampling
 from toolkit_gan import cluster_features as features
 
@@ -171,9 +167,7 @@ def fitted(run, split):
     tf_session = tf.Session()
     tf_session.run(tf.global_variables_initializer())
     for variable, value in zip(fit.variables, values):
-        initial = np.asarray(value, np.float32)
-        assert variable.shape.as_list() == list(initial.shape)
-        tf_session.run(variable.initializer, {variable.initializer.inputs[1]: initial})
+        variable.load(np.asarray(value, np.float32), tf_session)
     return model, tf_session
 
 
@@ -222,31 +216,12 @@ def test_clusters_within_classes_in_the_graph():
     np.testing.assert_allclose(np.bincount(drawn, minlength=5) / 3000, expected, atol=0.03)
 
 
-def open_network(shape, path):
-    """A network of the plugin `agreement` with random values, as `train_once` opens it."""
-    with tf.Graph().as_default():
-        run = testing.make_run("agreement", "predict", DataSpec(shape, "uint8"))
-        images = tf.placeholder(tf.float32, [None, *shape])
-        outputs = network.forward(network.Encoder(run), images, run)
-        random, tf_session = np.random.RandomState(0), tf.Session()
-        tf_session.run(tf.global_variables_initializer())
-        for variable in tf.global_variables():
-            value = tf_session.run(variable)
-            variable.load(value + random.uniform(0, 0.1, value.shape), tf_session)
-        tf.train.Saver().save(tf_session, path)
-
-    def predict(values):
-        feeds = {images: values / np.float32(255)}
-        return {"features": tf_session.run(outputs["embedding"], feeds)}
-
-    opened = types.SimpleNamespace(predict=predict, checkpoint=path, data=run.data)
-    return contextlib.nullcontext(opened)
-
-
 def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch, tmp_path):
-    opened = open_network((16, 16, 3), str(tmp_path / "weights"))
-    monkeypatch.setattr(features, "train_once", lambda *_: opened)
-    run = make_run(shape=(16, 16, 3), conditional="clusters", clusters=4, cluster_features="self")
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("toolkit_agreement.NUM_STEPS", 20)
+    np.savez(str(tmp_path / "images.npz"), x_train=make_split(100, (16, 16, 3)).features)
+    values = {"conditional": "clusters", "clusters": 4, "cluster_features": "self"}
+    run = make_run(shape=(16, 16, 3), data=f"npz:{tmp_path / 'images.npz'}", **values)
     split = make_split(shape=(16, 16, 3))
     model, tf_session = fitted(run, split)
     expected, _ = model._values.read(split, np.arange(60))
@@ -269,12 +244,11 @@ def test_large_images_are_read_in_smaller_parts(monkeypatch):
     np.testing.assert_array_equal(parts, whole)
 
 
-def test_large_images_are_averaged_over_squares():
+def test_large_images_are_averaged_over_squares(monkeypatch):
     assert [features.pooling_size(s) for s in [(28, 28, 1), (32, 32, 3), (128, 96, 3)]] == [1, 2, 6]
     images = np.arange(2 * 5 * 4, dtype=np.float32).reshape(1, 5, 8, 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features, "MAX_VALUES", 8)
-        means = features.reduce_pixels(images)
+    monkeypatch.setattr(features, "MAX_VALUES", 8)
+    means = features.reduce_pixels(images)
     np.testing.assert_allclose(means[0, :2], [images[0, :2, :2].mean(), images[0, :2, 2:4].mean()])
     assert means.shape == (1, 8)  # of the fifth row, nothing
 

@@ -43,31 +43,30 @@ def verdicts(records):
 # ------------------------------------------------------------------------------------- the verdicts
 
 
-SEEN = {
-    "total-collapse": "step 2000 they vary 0.010 times as much as real images (up to 0.90",
-    "discriminator-saturated": "100 % of the real and 100 % of the generated",
-    "generator-frozen": "since step 1000 its samples changed by 0.0e+00",
-}
-
-
 @pytest.mark.parametrize(
-    "name, changes, more",
+    "changes, texts",
     [
-        ("total-collapse", [{}, {}, *[COLLAPSED] * 2], ["--penalty r1"]),
         (
-            "discriminator-saturated",
-            [{}, {}, {}, *[SATURATED] * 3],
-            ["gradient norm is 1.0e-05 (usually 5.0e-01)", "--discriminator-rate"],
+            [{}, {}, *[COLLAPSED] * 2],
+            ["step 2000 they vary 0.010 times as much as real images (up to 0.90", "--penalty r1"],
         ),
-        ("generator-frozen", [{}, FROZEN, FROZEN], ["in step 1500 its gradient norm is 0.0e+00"]),
+        (
+            [{}, {}, {}, *[SATURATED] * 3],
+            ["100 % of the real and 100 % of the generated", "--discriminator-rate"]
+            + ["gradient norm is 1.0e-05 (usually 5.0e-01)"],
+        ),
+        (
+            [{}, FROZEN, FROZEN],
+            ["since step 1000 its samples changed by 0.0e+00"]
+            + ["in step 1500 its gradient norm is 0.0e+00"],
+        ),
     ],
+    ids=["collapse", "saturated", "frozen"],
 )
-def test_a_verdict_says_what_was_seen_and_what_may_help(name, changes, more):
+def test_a_verdict_says_what_was_seen_and_what_may_help(changes, texts):
     health = Health(ADVICE)
     (verdict,) = [each for record in make_records(*changes) for each in health.judge(record)]
-    assert verdict.name == name
-    for text in (SEEN[name], *more):
-        assert text in f"{verdict.sentence} {verdict.advice}"
+    assert [text for text in texts if text not in f"{verdict.sentence} {verdict.advice}"] == []
 
 
 @pytest.mark.parametrize(
@@ -192,25 +191,16 @@ def test_spread_is_the_deviation_over_images_and_not_within_one():
 # ----------------------------------------------------------------------------------------- the hook
 
 
-class Loop:
-    """The part of the training loop that the hook uses."""
-
-    def __init__(self):
-        self.messages, self.records, self.log = [], [], lambda text: self.messages.append(text)
-
-    def record(self, values):
-        self.records.append(json.loads(json.dumps(values)))
-
-
-SCALARS = {"accuracy_real": np.float32(1), "accuracy_fake": np.float32(0.5)}
-SCALARS["generator_gradient_norm"] = np.float32(2)
+SCALARS = dict(zip(MEASURES, np.float32([1, 0.5, 2])))
 REALS = np.tile(np.array([0.0, 1.0], np.float32)[:, None, None, None], [8, 2, 2, 1])  # spread 0.5
 
 
 def make_hook(samples, reals=REALS):
     """A hook whose records use one of `samples` after the other."""
-    hook = HealthHook(Every(500), {}, None, reals, ADVICE)
-    hook.loop, remaining = Loop(), iter(samples)
+    hook, remaining = HealthHook(Every(500), {}, None, reals, ADVICE), iter(samples)
+    hook.loop = types.SimpleNamespace(messages=[], records=[])
+    hook.loop.log = hook.loop.messages.append
+    hook.loop.record = lambda values: hook.loop.records.append(json.loads(json.dumps(values)))
     hook.session = types.SimpleNamespace(run=lambda images: next(remaining))
     return hook
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from file_fixtures import read_json
 from gan_fixtures import SMALL, TRAINED, train_digits
-from PIL import Image
 
 from toolkit import testing, tf
 from toolkit.api import load_plugins
@@ -155,15 +154,9 @@ def test_export_and_predict_make_the_samples_of_their_z_and_label_one_alone_as_i
 def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
     report = json.loads(cli("evaluate", "run", "--json").out)
     assert report["metrics"] == pytest.approx(trained["test"]["metrics"])
-    scores = report["details"]["scores"]
-    for name in ("frechet_floor", "frechet_ratio", "precision", "recall", "coverage"):
-        assert name in scores
-    assert len(scores["features"]["sha256"]) == 64 and len(scores["ruler"]) > 5
-    assert Image.open(os.path.join("run", report["reports"], "nearest.png")).size[0] > 8 * 8
 
 
-def test_other_data_is_scored_with_the_features_of_the_run(cli, cache, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(cache))
+def test_other_data_is_scored_with_the_features_of_the_run(cli, cache):
     data = testing.write_digits("digits.npz", count=160)
     values = {"data": data, "run_dir": "run", "steps": 1, "validation_share": 0.2}
     flags = [flag for flag in flags_of(**values) if flag != "--features=pixels"]

@@ -16,8 +16,6 @@ from toolkit_image_scores.two_sample import (
 
 from toolkit import Split, tf
 
-SHAPE = (8, 8, 1)
-
 
 def new_random():
     return np.random.RandomState(0)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any, Dict, NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,16 +82,12 @@ def train(folder, **options):
     return testing.train("vae", str(folder), ["journal"], **values)
 
 
-class Run(NamedTuple):
-    folder: Path
-    test: Dict[str, Any]
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run that tests only read."""
+    """A run that tests only read: its folder, and the result of its test."""
     folder = tmp_path_factory.mktemp("vae") / "run"
-    return Run(folder, train(folder, checkpoint_steps=8, dump_steps=5)["test"])
+    test = train(folder, checkpoint_steps=8, dump_steps=5)["test"]
+    return SimpleNamespace(folder=folder, test=test)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +95,7 @@ def other_run(tmp_path_factory):
     """The same training with other pictures, and another batch size of the evaluation."""
     folder = tmp_path_factory.mktemp("vae") / "other"
     values = {"checkpoint_steps": 8, "dump_steps": 100, "eval_batch_size": 5}
-    return Run(folder, train(folder, **values)["test"])
+    return SimpleNamespace(folder=folder, test=train(folder, **values)["test"])
 
 
 def test_the_bound_does_not_depend_on_the_batch_size_of_an_evaluation(run, other_run):
