@@ -13,8 +13,6 @@ from toolkit import UsageError, tf
 
 NETWORKS = ["mlp", "dcgan", "resnet"]
 
-# ---------------------------------------------------------------------------------------- attention
-
 
 def of_attention(variables):
     return {v.op.name.split("attention/")[1]: v for v in variables if "/attention/" in v.op.name}
@@ -93,9 +91,6 @@ def test_the_side_names_the_largest_map_that_is_not_larger(shape, side, sides):
     assert architecture.attention_sides(run.options, shape) == sides
 
 
-# ------------------------------------ a gamma and a beta for each label, moments of the whole batch
-
-
 GAMMA = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)  # [K, C]
 BETA = np.array([[0.0, -1.0], [10.0, 20.0], [7.0, 8.0]], np.float32)
 
@@ -152,9 +147,6 @@ def test_a_generator_starts_alike_for_all_labels_and_learns_each_ones_row(networ
     np.testing.assert_allclose(before[0], before[1], atol=1e-5)
     changes = np.abs(after - before).max((1, 2, 3))
     assert changes[1] > 1e-3 and changes[[0, 2]].max() < 1e-5
-
-
-# --------------------------------------------------------------------- minibatch standard deviation
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["size known", "size unknown"])

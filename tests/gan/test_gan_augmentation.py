@@ -26,9 +26,6 @@ def pairs(rows, columns):
     return np.stack([grid.ravel() for grid in np.meshgrid(rows, columns)], axis=1)
 
 
-# ------------------------------------------------------------------------------------- each change
-
-
 def test_a_translation_takes_each_shift_equally_often_and_fills_with_zeros():
     u = pairs(middles(5), middles(7))
     x = images(len(u))
@@ -84,9 +81,6 @@ def test_gradients_reach_an_image_through_each_change(name, shape):
     assert np.isfinite(second).all()
 
 
-# --------------------------------------------------------------------------------------- the option
-
-
 @pytest.mark.parametrize(
     "value, shape, names",
     [
@@ -104,9 +98,6 @@ def test_gradients_reach_an_image_through_each_change(name, shape):
 def test_the_option_names_the_changes_or_leaves_them_to_the_data(value, shape, names):
     data = DataSpec(shape, "uint8")
     assert augmentations(options(diff_augment=value), data) == names
-
-
-# --------------------------------------------------------------------------------------- the passes
 
 
 @pytest.mark.parametrize("loss", ["hinge", "relativistic"])

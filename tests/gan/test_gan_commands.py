@@ -38,9 +38,6 @@ def pixels(path):
         return np.asarray(picture)
 
 
-# ----------------------------------------------------------------------------------------- outputs
-
-
 def test_a_folder_gets_one_png_per_image(sample):
     result = sample("-n", 3, "--out", "out")
     assert sorted(os.listdir("out")) == ["000000.png", "000001.png", "000002.png"]
@@ -62,9 +59,6 @@ def test_the_default_is_not_written_through_a_link(sample, here, trained, target
     (trained / "run" / "samples").symlink_to(here / target)
     assert "run/samples is a symbolic link" in sample().err
     assert not os.listdir("elsewhere") and not os.path.exists("absent")
-
-
-# ------------------------------------------------------------------------------------ what is drawn
 
 
 def draw_z(count, seed=0, **settings):
@@ -94,9 +88,6 @@ def test_a_number_of_images_is_exact_and_mixed_classes_are_written_below_them():
 @pytest.mark.parametrize("text, number", [("disc", 0), ("1", 1), ("7", 2), ("2", 2)])
 def test_a_class_is_chosen_by_its_name_or_else_by_its_number(text, number):
     assert class_number(text, SHAPES) == number
-
-
-# --------------------------------------------------------------------------------- what is refused
 
 
 DIGITS = SHAPES._replace(num_classes=10, class_names=tuple("0123456789"))

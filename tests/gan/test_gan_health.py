@@ -40,9 +40,6 @@ def verdicts(records):
     return [(r.step, verdict.name) for r in records for verdict in health.judge(r)]
 
 
-# ------------------------------------------------------------------------------------- the verdicts
-
-
 @pytest.mark.parametrize(
     "changes, texts",
     [
@@ -112,9 +109,6 @@ def test_a_verdict_is_reported_once_and_again_after_it_ended(failure, name, firs
     assert again == [(first, name), (first + 3500, name)]
 
 
-# ---------------------------------------------------------------------------------- no false alarms
-
-
 @pytest.mark.parametrize("failure", [COLLAPSED, SATURATED, FROZEN])
 def test_an_untrained_run_has_no_verdict(failure):
     early = [HEALTHY._replace(step=step, **failure) for step in range(0, rules.WARM_UP, 10)]
@@ -170,9 +164,6 @@ def test_a_slow_start_is_no_collapse():
     assert verdicts(make_records(*start, every=150)) == []
 
 
-# -------------------------------------------------------------------------------- words and numbers
-
-
 def test_unknown_values_are_left_out_of_the_description():
     text = "step 7: samples vary 0.50 times as much as real ones"
     assert describe(Record(7, spread=0.5)) == text
@@ -186,9 +177,6 @@ def test_spread_is_the_deviation_over_images_and_not_within_one():
     halves[4:] = 1
     assert spread(striped) == 0 and spread(halves) == 0.5
     assert spread(halves[:7]) is None  # of too few images
-
-
-# ----------------------------------------------------------------------------------------- the hook
 
 
 SCALARS = dict(zip(MEASURES, np.float32([1, 0.5, 2])))

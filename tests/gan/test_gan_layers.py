@@ -56,9 +56,6 @@ def test_layer_norm_is_alike_for_each_example_and_finite_for_an_even_one():
     assert (result[2] == 0).all() and np.isfinite(gradient).all()
 
 
-# ------------------------------------------------------------------------------- spectral norm
-
-
 def test_without_an_iteration_the_stored_vector_serves():
     kernel = tf.constant(np.diag([3.0, 1.0]).astype(np.float32))
     result, u = evaluate(*layers.power_iteration(kernel, tf.constant([0.0, 2.0]), iterate=False))
@@ -73,9 +70,6 @@ def test_the_gradient_takes_inexact_singular_vectors_for_constants():
     gradient = evaluate(tf.gradients(tf.reduce_sum(result), kernel)[0])
     sigma, slope = 17 / 85**0.5, np.array([[8, 2], [4, 1]]) / 85**0.5
     np.testing.assert_allclose(gradient, 1 / sigma - 3 / sigma**2 * slope, rtol=1e-5)
-
-
-# ------------------------------------------------------------------------------- first values
 
 
 @pytest.mark.parametrize(
@@ -94,8 +88,6 @@ def test_the_scale_of_a_kernel_goes_by_what_one_output_sees(make, inputs):
     assert kernel.std() == pytest.approx(np.sqrt(2 / inputs), rel=0.05)
     assert (bias == 0).all()
 
-
-# ------------------------------------------------------------- convolutions, as TensorFlow has them
 
 SIDES = [(12, 16), (9, 14)]
 CHANNELS = [(3, 5), (16, 3), (17, 20)]  # on both sides of what counts as wide
@@ -149,9 +141,6 @@ def test_up_is_tensorflows_own(onednn, is_known, sides, channels, filters):
         x if is_known else tf.placeholder_with_default(x, [None, *half, filters]),
         normal(4, 4, channels, filters, seed=1),
     )
-
-
-# ---------------------------------------------------------------------------------- layers of R3GAN
 
 
 def test_groups_of_channels_are_convolved_by_kernels_of_their_own():

@@ -83,9 +83,6 @@ def test_a_generator_reads_the_reals_only_where_the_name_is_listed(name):
     assert (tf.gradients(generator, real)[0] is not None) == (name in losses.NEEDS_REALS)
 
 
-# ------------------------------------------------------------------------------ classes, accuracies
-
-
 SHIFTS = [(name, shift) for name in sorted(losses.SHIFT_INVARIANT) for shift in (-100, 0, 100)]
 
 
@@ -111,9 +108,6 @@ def test_exactly_the_listed_losses_are_shift_invariant(name):
     once, moved = losses_of(name, [1.0, 2.0], [0.5, -1.0]), losses_of(name, [6.0, 7.0], [5.5, 4.0])
     is_invariant = moved[0] == pytest.approx(once[0], rel=1e-5)
     assert is_invariant == (name in losses.SHIFT_INVARIANT)
-
-
-# ------------------------------------------------------------------------------- the named losses
 
 
 def test_the_losses_are_logged_by_name_and_the_penalty_is_part_of_the_discriminators_loss():

@@ -29,9 +29,6 @@ def names_of(variables):
     return [v.op.name for v in variables]
 
 
-# ------------------------------------------------------------------------------------- shapes
-
-
 @pytest.mark.parametrize(
     "shape, values, expected",
     [
@@ -108,9 +105,6 @@ def test_every_network_works_on_images_of_every_shape(network, values):
         assert np.isfinite(logits).all() and np.isfinite(features).all()
 
 
-# --------------------------------------------------------------------------- names, initial values
-
-
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
 def test_variables_are_named_by_their_network_and_averages_start_equal(network, conditional):
@@ -136,9 +130,6 @@ def test_without_normalisation_signals_keep_their_scale(norm, deviation):
     images, kernel = evaluate(generator(run.normal("z", [8, 64])), generator.variables[0])
     assert kernel.std() == pytest.approx(deviation, rel=0.05)
     assert images.std() > 0.05
-
-
-# --------------------------------------------------------------------------------- generator
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -175,9 +166,6 @@ def test_another_label_makes_another_image_only_if_conditional(network, conditio
     images = evaluate(generator(z, tf.constant([0, 1, 1])))
     assert (np.abs(images[0] - images[1]).max() > 1e-4) == (conditional != "none")
     np.testing.assert_allclose(images[1], images[2], atol=1e-6)
-
-
-# -------------------------------------------------------------------------------- discriminator
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -255,9 +243,6 @@ def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, valu
     slopes = evaluate(*[slope for slope in slopes if slope is not None])
     assert all(np.isfinite(slope).all() for slope in slopes)
     assert any(np.abs(slope).max() > 0 for slope in slopes)
-
-
-# ------------------------------------------------------------------------------ spectral norm
 
 
 def updates():

@@ -45,9 +45,6 @@ def test_no_network_clusters_what_is_smaller_than_its_filters(shape):
     check(**{**PRESETS["quick"], "shape": shape, "conditional": "auto", "network": "mlp"})
 
 
-# ------------------------------------------------------- what is refused, beside what is accepted
-
-
 def check(**values):
     """Check the options of a run as a training does."""
     run = make_run(**values)
@@ -145,9 +142,6 @@ def test_labels_in_the_batch_norm_need_labels():
 
 def test_an_evaluation_is_not_refused_for_the_length_of_its_training():
     models.build(make_run(mode="eval", total_steps=3, penalty="r1", penalty_steps=16))
-
-
-# ------------------------------------------------------------------------------- without effect
 
 
 def idle(words):

@@ -26,9 +26,6 @@ from toolkit_gan.discriminator import Discriminator
 
 from toolkit import UsageError, tf
 
-# -------------------------------------------------------------- the linear discriminator in a step
-
-
 W = np.zeros([2, 2, 3], np.float32)
 W[0, 0, 0], W[1, 1, 2] = 0.6, 0.8  # norm 1
 
@@ -76,9 +73,6 @@ def test_samples_cost_the_mean_of_their_penalties(penalise, weight, gradients, e
     assert evaluate(penalise(tf.constant(gradients), weight)) == pytest.approx(expected)
 
 
-# ------------------------------------------------------------------------------------------- points
-
-
 @pytest.mark.parametrize("penalty, shape", [("wgan-gp", [4, 1, 1, 1]), ("dragan", [4, 2, 2, 3])])
 def test_points_are_random_per_sample_or_per_number(penalty, shape):
     run = make_run(shape=(2, 2, 3), penalty=penalty)
@@ -109,9 +103,6 @@ def test_points_around_move_each_number_by_half_the_deviation_of_the_whole_batch
     np.testing.assert_allclose(evaluate(points), reals + u, rtol=1e-6, atol=1e-6)
 
 
-# ----------------------------------------------------------------------------------------- clipping
-
-
 @pytest.mark.parametrize("norm", ["layer", "batch"])
 def test_clipping_bounds_all_of_the_discriminator_but_learned_inputs(norm):
     values = {"network": "mlp", "conditional": "concat", "spectral_norm": True}
@@ -123,8 +114,6 @@ def test_clipping_bounds_all_of_the_discriminator_but_learned_inputs(norm):
     assert any(name.endswith("/gamma") for name in values)
     assert is_large == {n for n in values if n.endswith(("/u", "label/images"))}
 
-
-# -------------------------------------------------------------------------------------------- LeCam
 
 AVERAGES = ["discriminator/average_logit/real", "discriminator/average_logit/fake"]
 
@@ -195,8 +184,6 @@ def test_the_averages_are_state_of_the_training_alone():
         assert model.average_logits is None
         assert not {v.op.name for v in tf.global_variables()} & set(AVERAGES)
 
-
-# -------------------------------------------------------- on every N-th step, with falling weights
 
 # R1 of w.x is weight / 2 |w|^2 and its gradient weight * w.
 SLOPE = np.float32([3.0, 4.0])

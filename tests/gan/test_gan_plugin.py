@@ -69,9 +69,6 @@ def test_two_steps_move_every_kernel_of_both_networks(digits_in_memory, values):
     assert ("penalty" in losses) == (options.penalty != "none") and losses.get("penalty", 1) > 0
 
 
-# ------------------------------------------------------------------------------------- exactness
-
-
 @pytest.fixture
 def trained(cli, made_once, monkeypatch):
     """The working folder has a run `run` of four steps and its data; the summary of the run."""
@@ -91,9 +88,6 @@ def test_neither_pictures_and_scores_nor_a_loop_and_a_resume_change_the_training
     assert whole == again and len(whole) == 4
 
 
-# ------------------------------------------------------------------------------------- whole runs
-
-
 def test_a_run_leaves_reals_grids_an_animation_and_scores(trained):
     steps = {f"step-{step:08d}.png" for step in (0, 2, 4)}
     assert set(os.listdir("run/samples")) == steps | {"reals.png", "progress.gif"}
@@ -109,9 +103,6 @@ def test_a_healthy_run_on_digits_has_no_verdict(tmp_path):
     testing.train("gan", run, data="mnist5k", steps=900, evaluate="no", **values)
     kinds = [record["kind"] for record in RunFolder(run).metrics.read()]
     assert kinds.count("event") == 0 and kinds.count("train") == 900
-
-
-# --------------------------------------------------------------------------------------- commands
 
 
 def flags_of(**values):

@@ -15,9 +15,6 @@ from toolkit import DataSpec, Split, tf
 UNEQUAL = DataSpec((8, 8, 1), "uint8", 3, ("a", "b", "c"), (1, 0, 3))
 
 
-# ------------------------------------------------------------------------------- latent numbers
-
-
 def test_labels_in_the_graph_and_of_samples_follow_the_histogram_of_the_data():
     conditional = options(conditional="projection", latent_size=2)
     run = toolkit.Run("train", conditional, UNEQUAL, None, 100)
@@ -49,9 +46,6 @@ def test_slerp_of_orthogonal_points_stays_on_their_sphere():
     a, b = np.float32([[2, 0], [2, 0]]), np.float32([[0, 2], [2, 0]])
     half = sampling.slerp(a, b, np.array([[0.5], [0.5]]))
     np.testing.assert_allclose(half, [[math.sqrt(2), math.sqrt(2)], [2, 0]], rtol=1e-6)
-
-
-# --------------------------------------------------------------------------------------- images
 
 
 def test_the_statistics_of_samples_follow_the_averaged_weights():

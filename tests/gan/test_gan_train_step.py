@@ -28,8 +28,6 @@ from toolkit_gan import sampling
 from toolkit import tf
 from toolkit.graph.ops import upstream
 
-# ----------------------------------------------------------------------- the order, by the numbers
-
 
 @pytest.mark.parametrize(
     # theta + 0.5 * p2 p1 sech^2(p1 theta), at (1, 1) or at the updated weights; mixed: 1.1027.
@@ -94,9 +92,6 @@ def test_a_schedule_lowers_the_rates_of_its_networks(values, rates, later):
         assert tf_session.run(logged) == pytest.approx(later)
 
 
-# ------------------------------------------------------------------------------- data and noise
-
-
 class Echo(Point):
     """A generator that returns its first latent number, which shows the noise."""
 
@@ -119,9 +114,6 @@ def test_five_updates_use_five_batches_and_five_noises_and_make_one_step():
         np.testing.assert_allclose(examples, np.arange(20), atol=1e-4)  # each example once
     noises = np.concatenate(values[0]["fakes"] + values[1]["fakes"])
     assert len(np.unique(noises)) == len(noises) == 2 * 24
-
-
-# ------------------------------------------------------------------------ the order, by the edges
 
 
 def test_labels_that_are_not_one_class_are_not_used():
@@ -161,9 +153,6 @@ def test_the_line_of_a_penalty_goes_from_a_real_image_to_a_sample_of_its_class(p
     outputs = models.discriminator_pass(models.build(run), features, labels, 0, run)
     fake_labels = evaluate(outputs["fake_labels"]).tolist()
     assert (fake_labels == evaluate(labels).tolist()) == (penalty in ("wgan-gp", "lp"))
-
-
-# ------------------------------------------------------- what else a step changes, and how often
 
 
 @pytest.mark.parametrize(
@@ -209,9 +198,6 @@ def test_weight_decay_changes_kernels_alone_and_the_average_through_them():
         np.testing.assert_allclose(decayed[name] - plain[name], expected, atol=1e-6)
 
 
-# ------------------------------------------------------------------------ complete or not at all
-
-
 class Poison(Point):
     """A generator whose output is finite in the first pass and NaN in all others."""
 
@@ -239,9 +225,6 @@ def test_a_generator_that_diverges_reverts_the_discriminators_update():
 def test_a_discriminator_that_diverges_also_stops_the_generator():
     game = build_point_game(features=tf.fill([4, 1], math.nan), on_nonfinite="skip")
     assert weights_after(game, times=3) == [1.0, 1.0]
-
-
-# --------------------------------------------------------------------- the average, spectral norm
 
 
 @pytest.mark.parametrize(

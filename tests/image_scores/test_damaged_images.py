@@ -17,9 +17,6 @@ def random():
     return np.random.default_rng(0)
 
 
-# --------------------------------------------------------------------------------------- damage
-
-
 def test_a_blur_keeps_a_grey_image_and_spreads_a_dot():
     grey = np.full((2, 6, 5, 3), 100, np.uint8)
     assert (damage.blur(grey, (1, 2, 1)) == 100).all()
@@ -53,9 +50,6 @@ def test_shuffled_patches_keep_their_pixels_and_what_is_left_over_stays():
     assert sorted(places) == corners
     tiny = np.arange(9).reshape(1, 3, 3, 1)
     assert (damage.shuffle_patches(tiny, random()) == tiny).all()
-
-
-# ------------------------------------------------------------------------------- which are left out
 
 
 def noise_values(labels, count=30):
@@ -94,9 +88,6 @@ def test_each_image_is_replaced_by_the_mean_of_its_class():
     assert features["each class's mean image"].ravel().tolist() == [15] * 10 + [90] * 5
 
 
-# ------------------------------------------------------------------------------------ its use
-
-
 @pytest.mark.parametrize(
     "distance, place",
     [
@@ -108,9 +99,6 @@ def test_each_image_is_replaced_by_the_mean_of_its_class():
 )
 def test_a_distance_lies_between_two_marks(distance, place):
     assert locate(distance, MARKS) == place
-
-
-# ---------------------------------------------------------------------------------- clearly worse
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,6 @@ def cloud(mean, *variances):
     return Moments(100, np.array(mean, float), np.diag(np.array(variances, float)))
 
 
-# ------------------------------------------------------------------------------- Frechet distance
-
-
 def test_two_gaussians_are_apart_by_their_means_and_their_standard_deviations():
     # (3, 4) has length 5. Each axis adds (sigma_a - sigma_b)^2: (1 - 2)^2 and (3 - 1)^2.
     a, b = cloud((0, 0), 1, 9), cloud((3, 4), 4, 1)
@@ -49,9 +46,6 @@ def test_features_and_their_moments_give_the_same_distance():
     assert known.covariance.dtype == np.float64
     assert distances.frechet_distance(known, b) == distances.frechet_distance(a, b)
     np.testing.assert_allclose(known.covariance, np.cov(a.astype(np.float64).T), rtol=1e-12)
-
-
-# ------------------------------------------------------------------------------- floor and noise
 
 
 @pytest.mark.parametrize(
@@ -85,9 +79,6 @@ def test_within_classes_only_what_is_drawn_within_them_is_noise():
     assert distances.frechet_noise(fakes, reals) > 1e-3
 
 
-# ---------------------------------------------------------------------------------------- interval
-
-
 def test_the_jackknife_is_that_of_the_frechet_distance():
     fakes, reals = gaussian(40, 4, seed=1, mean=0.3), gaussian(30, 4, seed=2)
     blocks = [np.delete(reals, np.arange(i, 30, 10), axis=0) for i in range(10)]
@@ -104,9 +95,6 @@ def test_the_interval_of_sorted_real_images_is_that_of_random_draws():
     reals = np.repeat([[0.0], [4.0]], 100, axis=0)
     half = distances.frechet_interval(0.0, np.zeros([20, 1]), reals).high
     assert half == pytest.approx(2.262 * 8 / 200**0.5, rel=0.5)
-
-
-# -------------------------------------------------------------------------------------- neighbours
 
 
 def line(*points):
@@ -172,9 +160,6 @@ def test_equal_examples_have_no_distance_in_spite_of_rounding():
     reals = np.random.RandomState(0).randn(500, 64).astype(np.float32) + 100
     _, distance = nearest(reals[::7], reals)
     assert distance.tolist() == [0] * len(distance)
-
-
-# --------------------------------------------------------------------- copies, with known answers
 
 
 def test_the_ratio_is_unknown_where_half_of_the_reals_are_training_images():

@@ -14,8 +14,6 @@ import toolkit
 from toolkit import DataError, DataSpec, Split, UsageError
 from toolkit.options import map_paths
 
-# --------------------------------------------------------------------------------- pixel features
-
 
 def test_pixel_features_are_means_over_cells():
     image = np.zeros((1, 16, 16, 1), np.uint8)
@@ -46,9 +44,6 @@ def test_data_that_are_no_images_are_their_own_features():
     np.testing.assert_allclose(pixel_features((3,)).compute(values)[0], [[0, 0.2, 1]])
 
 
-# ---------------------------------------------------------------------------- classifier features
-
-
 def test_a_run_gives_features_labels_and_its_hash():
     network = network_features(QuarterClassifier())
     values, labels = network.compute(make_images([2, 0]))
@@ -75,9 +70,6 @@ def test_a_run_on_floats_is_fed_floats():
     runs = [QuarterClassifier(SPEC._replace(dtype=dtype)) for dtype in ("float32", "uint8")]
     of_floats, of_bytes = (network_features(run).compute(images)[0] for run in runs)
     np.testing.assert_allclose(of_floats, of_bytes, rtol=1e-6)
-
-
-# ------------------------------------------------------------------------------------- the choice
 
 
 @pytest.mark.parametrize(
@@ -186,8 +178,6 @@ def test_a_batch_has_no_more_examples_than_there_are(cache):
     cache.features(few, features="self")
     assert [options["batch_size"] for _, options, _ in cache.calls] == [40, 40]
 
-
-# --------------------------------------------------------------------------- code of a stranger
 
 STRANGER = "import os\nopen(os.path.join(os.path.dirname(__file__), 'executed'), 'w').close()\n"
 

@@ -32,9 +32,6 @@ def numbers(images):
     return set((images.reshape(-1, 2).astype(int) @ [256, 1]).tolist())
 
 
-# ------------------------------------------------------------------------------ who judges whom
-
-
 def test_with_enough_training_images_all_held_out_images_are_judged():
     reals, fakes, training = numbered(50), numbered(200, 1000), numbered(80, 5000)
     used_reals, used, tested_reals, tested = divide_sets(reals, fakes, training, new_random())
@@ -78,9 +75,6 @@ def test_large_sets_are_thinned_and_the_steps_are_limited():
     assert two_sample.count_steps(small) == 240  # 60 passes of 4 batches
 
 
-# ---------------------------------------------------------------------------------- its interval
-
-
 def test_the_interval_of_a_mean_of_two_shares_by_hand():
     # Wilson of 90 of 100: [0.8256, 0.9448]; of 140 of 200: [0.6332, 0.7592].
     reals, fakes = (np.where(np.arange(n) < k, 1.0, -1.0) for k, n in ((90, 100), (60, 200)))
@@ -89,9 +83,6 @@ def test_the_interval_of_a_mean_of_two_shares_by_hand():
     assert high == pytest.approx(0.8 + np.hypot(0.0448, 0.0592) / 2, abs=1e-4)
     assert find_interval(np.ones(20), -np.ones(20)).high == 1
     assert find_interval(-np.ones(20), np.ones(20)).low == 0
-
-
-# --------------------------------------------------------------------------------- real networks
 
 
 def test_a_network_tells_reals_from_images_without_noise_and_does_so_again(monkeypatch):
@@ -150,9 +141,6 @@ def test_real_images_that_were_trained_on_are_not_tested(monkeypatch):
     np.testing.assert_array_equal(tested.pop(), reals[10:30])
     compare_with_split(fakes, mixed, Split(train, None), set(hash_images(reals[:11])))
     assert tested == []  # 19 are too few
-
-
-# ------------------------------------------------------------------------------------- its report
 
 
 TEST = {"accuracy": 0.971, "low": 0.9503, "high": 0.982, "n": 2000, "m": 500}

@@ -29,9 +29,6 @@ def league(tmp_path, monkeypatch):
     return league
 
 
-# ------------------------------------------------------------------------------------- the verdicts
-
-
 def make_score(distance, accuracy, half=0.1):
     test = {"accuracy": accuracy, "low": accuracy - 0.02, "high": accuracy + 0.02}
     return make_scores(distance, half, two_sample=test, coverage=None, classes=None)
@@ -100,9 +97,6 @@ def test_first_by_interval_holds_for_all_comparisons_together(league):
     assert "adjusted for 2 comparisons" in text
 
 
-# --------------------------------------------------------------------------------------- the rounds
-
-
 def parse(league, *words):
     return league.parse(["--dir", "league", "--markdown", "a.md", *words])
 
@@ -125,9 +119,6 @@ def test_a_round_that_fails_leaves_no_older_result_for_the_page(league, monkeypa
     for exists in (True, False):
         league.run_round(parse(league), data, [], 2.0)
         assert os.path.exists("league/d/2-minutes.json") == exists
-
-
-# ------------------------------------------------------------------------------------ the protocol
 
 
 @pytest.fixture

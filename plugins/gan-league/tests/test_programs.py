@@ -25,9 +25,6 @@ np.savez(flags["--out"], images=images + np.uint8(flags["--seed"]))
 """
 
 
-# ------------------------------------------------------------------------------------- the options
-
-
 def test_a_program_has_a_name_and_a_command_of_words():
     program = parse_program("my GAN = sh -c 'a=1; echo'")
     assert program == Rival("my GAN", "--program 'my GAN'", ["sh", "-c", "a=1; echo"])
@@ -72,9 +69,6 @@ def plan(minutes, flags, presets="quick"):
 def test_budgets_that_programs_cannot_have_are_refused(minutes, flags, message):
     with pytest.raises(UsageError, match=message):
         plan(minutes, flags)
-
-
-# ------------------------------------------------------------------------------- one run of one
 
 
 # Starts a child, which writes its pid. What follows is for the program alone.
@@ -150,9 +144,6 @@ def test_a_program_ends_with_its_tournament(tmp_path):
     wait_until(lambda: (tmp_path / "pid").read_text().endswith(" "))
     kill(process)
     wait_until(lambda: is_gone(int((tmp_path / "pid").read_text())))
-
-
-# ----------------------------------------------------------------------------------------- the runs
 
 
 @pytest.fixture

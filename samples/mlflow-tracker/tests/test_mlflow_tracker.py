@@ -83,9 +83,6 @@ def records(folder, kind):
     return [r for r in run_files.read_records(str(folder), None) if r["kind"] == kind]
 
 
-# -------------------------------------------------------------------------------------- a whole run
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A finished run, with its MLflow data in the folder mlruns of the working directory."""
@@ -142,9 +139,6 @@ def test_what_verify_trains_again_is_not_logged(folder, tmp_path):
     assert not (tmp_path / "mlruns").exists()
 
 
-# ---------------------------------------------------------------------------- other starts and ends
-
-
 def test_a_resume_continues_the_same_run(tmp_path, monkeypatch):
     train(tmp_path / "run", pause_at=6)
     first, _ = read_run(tmp_path / "run")
@@ -186,9 +180,6 @@ def test_a_diverged_run_is_a_failed_one_with_its_reason(tmp_path):
     run, _ = read_run(tmp_path / "run")
     assert run.info.status == "FAILED" and run.data.tags["status"] == "diverged"
     assert [step for step, _ in history(tmp_path / "run", "train/loss")] == [4]
-
-
-# ----------------------------------------------------------------------------------- a server fails
 
 
 @pytest.fixture
@@ -241,9 +232,6 @@ def test_a_resume_sends_what_a_server_missed_to_the_place_of_mlflows_variables(
     run, client = read_run(tmp_path / "run")
     assert (tmp_path / "up").is_dir() and not (tmp_path / "mlruns").exists()
     assert client.get_experiment(run.info.experiment_id).name == "mine"
-
-
-# -------------------------------------------------------------------------------------------- parts
 
 
 def test_a_resume_with_another_experiment_begins_a_new_run(tmp_path):

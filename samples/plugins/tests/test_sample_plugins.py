@@ -156,10 +156,8 @@ def write_mnist(folder, is_packed):
     for name, array in arrays.items():
         content = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
         content += array.tobytes()
-        if is_packed:
-            (folder / f"{name}.gz").write_bytes(gzip.compress(content))
-        else:
-            (folder / name).write_bytes(content)
+        path = folder / (name + ".gz" * is_packed)
+        path.write_bytes(gzip.compress(content) if is_packed else content)
     return arrays
 
 
