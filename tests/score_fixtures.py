@@ -68,7 +68,5 @@ class QuarterClassifier:
 def make_options(**changes):
     """The options that the scores read."""
     scores = {"features": "auto", "quick_samples": 200, "score_samples": 300, "two_sample": False}
-    model = {"latent": "normal", "latent_size": 5, "conditional": "none"}
-    data = {"data": "mnist5k", "image_size": None, "channels": None, "validation_share": 0.1}
-    evaluations = {"evaluate": True, "best_metric": None, "eval_batch_size": 500}
-    return types.SimpleNamespace(**{**scores, **model, **data, **evaluations, **changes})
+    values = {"data": "mnist5k", "evaluate": True, "best_metric": None, **scores, **changes}
+    return types.SimpleNamespace(**values)

@@ -1,9 +1,9 @@
 """The numbers of a run equal those that numpy computes from its checkpoints and its data alone."""
 
-import json
-
 import numpy as np
 import pytest
+from file_fixtures import read_json
+from run_fixtures import records
 
 from toolkit import testing
 
@@ -51,9 +51,7 @@ def measure(folder, step, images, labels):
 def test_each_evaluation_of_the_run_equals_numpy(run, splits, step):
     folder, _ = run
     expected, _ = measure(folder, step, *splits["validation"])
-    with open(str(folder / "run" / "metrics.jsonl")) as file:
-        records = [json.loads(line) for line in file]
-    (record,) = [r for r in records if r["kind"] == "eval" and r["step"] == step]
+    (record,) = [each for each in records(folder / "run", "eval") if each["step"] == step]
     assert {name: record[name] for name in expected} == pytest.approx(expected, rel=1e-5)
 
 
@@ -70,8 +68,7 @@ def test_the_test_score_and_its_report_equal_numpy(run, splits):
     expected, predicted = measure(folder, summary["best"]["step"], images, labels)
     assert summary["test"]["step"] == summary["best"]["step"]
     assert summary["test"]["metrics"] == pytest.approx(expected, rel=1e-5)
-    path = folder / "run" / summary["test"]["reports"] / "report.json"
-    report = json.loads(path.read_text(encoding="utf-8"))
+    report = read_json(folder, "run", summary["test"]["reports"], "report.json")
     matrix = np.zeros([5, 5], int)
     np.add.at(matrix, (labels, predicted), 1)
     assert report["confusion"] == matrix.tolist()

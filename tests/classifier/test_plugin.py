@@ -46,7 +46,6 @@ def count_cnn(*channels):
         ((28, 28, 1), {"network": "mlp", "hidden": [128]}, 784 * 128 + 128 + 128 * 10 + 10),
         ((28, 28, 1), {"network": "mlp", "hidden": [30, 20]}, 785 * 30 + 31 * 20 + 21 * 10),
         # Three stages of two convolutions, and a fourth for images of 64 pixels.
-        ((28, 28, 1), {"network": "cnn"}, count_cnn(1, 16, 16, 32, 32, 64, 64)),
         ((32, 32, 3), {"network": "cnn"}, count_cnn(3, 16, 16, 32, 32, 64, 64)),
         ((64, 64, 3), {"network": "cnn"}, count_cnn(3, 16, 16, 32, 32, 64, 64, 128, 128)),
     ],

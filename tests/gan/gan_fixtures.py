@@ -83,12 +83,13 @@ def build_step(model, features, run) -> GameStep:
     """Build a step as the core does."""
     run.global_step  # noqa: B018 - the core creates it before the first pass
     before = set(tf.get_default_graph().get_operations())
-    outputs = models.call(model, features, None, run)
+    labels = tf.zeros(features.shape[:1], tf.int32) if run.data.num_classes else None
+    outputs = models.call(model, features, labels, run)
     step_losses = losses.named_losses(outputs, run)
     new_ops = [o for o in tf.get_default_graph().get_operations() if o not in before]
     step_builder_of(run).begin_step()
     step_builder_of(run).keep_state_updates(state_updates(new_ops))
-    return GameStep(train_step.optimize(model, features, None, step_losses, run), model, run)
+    return GameStep(train_step.optimize(model, features, labels, step_losses, run), model, run)
 
 
 def build_point_game(discriminator=(1.0,), features=None, generator=None, **values) -> GameStep:

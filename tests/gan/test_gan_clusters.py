@@ -25,19 +25,11 @@ def blobs(sizes=(5, 3, 2)):
     return np.stack([10.0 * labels, np.random.RandomState(1).uniform(-1, 1, len(labels))], 1)
 
 
-def fit(points, classes=None, num_classes=1, num_rows=4, count=4, seed=0):
-    classes = np.zeros(len(points), int) if classes is None else classes
-    return clusters.fit(points, classes, num_classes, num_rows, count, seed)
-
-
 def make_split(count=60, shape=GREY, seed=0):
     """Images of four brightnesses, one for each cluster, with noise."""
     brightness = 60 * (np.arange(count) % 4).reshape(-1, *[1] * len(shape))
     noise = np.random.RandomState(seed).randint(0, 9, (count, *shape))
     return Split((brightness + noise).astype(np.uint8))
-
-
-# ------------------------------------------------------------------------------- numpy: components
 
 
 @pytest.mark.parametrize("max_square", [1500, 3], ids=["values", "rows"])
@@ -51,9 +43,6 @@ def test_components_are_the_directions_of_most_variance(monkeypatch, max_square)
     np.testing.assert_allclose(np.abs(cosines), 1, atol=1e-6)
     assert not components[:, 3:].any()  # there are three directions
     assert all(column[np.abs(column).argmax()] > 0 for column in components[:, :3].T)
-
-
-# ---------------------------------------------------------------------------------- numpy: k-means
 
 
 def test_centroids_of_separate_groups_are_their_means_in_order():
@@ -73,7 +62,8 @@ def test_centroids_are_at_most_the_different_points():
 
 
 def test_shares_are_cumulated_and_rows_without_images_are_far():
-    rows, bounds, classes = fit(blobs(), num_rows=5, count=3)
+    all_one = {"classes": np.zeros(10, int), "num_classes": 1}
+    rows, bounds, classes = clusters.fit(blobs(), **all_one, num_rows=5, count=3, seed=0)
     np.testing.assert_allclose(bounds, [0.5, 0.8, clusters.NEVER, clusters.NEVER])
     assert (np.abs(rows[:3]) < 100).all() and (rows[3:] == clusters.FAR).all()
     assert classes.tolist() == [0, 0, 0, clusters.UNUSED, clusters.UNUSED]
@@ -81,7 +71,7 @@ def test_shares_are_cumulated_and_rows_without_images_are_far():
 
 def test_each_class_has_clusters_of_its_own_by_the_number_of_its_images():
     points, classes = blobs((5, 3, 2)), np.repeat([2, 0, 0], (5, 3, 2))  # none is of class 1
-    rows, bounds, row_classes = fit(points, classes, 3, num_rows=6, count=4)
+    rows, bounds, row_classes = clusters.fit(points, classes, 3, num_rows=6, count=4, seed=0)
     assert row_classes.tolist() == [0, 0, 1, 2, clusters.UNUSED, clusters.UNUSED]
     np.testing.assert_allclose(rows[[0, 1, 3], 0], [10, 20, 0], atol=1e-9)
     assert (rows[[2, 4, 5]] == clusters.FAR).all()
@@ -120,9 +110,6 @@ def test_each_cluster_has_fifteen_images_and_8000_examples_and_there_are_rows_fo
     assert architecture.conditioning(make_options(), UNLABELLED) == "projection"
 
 
-# ---------------------------------------------------------------------------------- inputs in numpy
-
-
 def test_inputs_name_a_cluster_by_a_position_that_does_not_depend_on_the_count():
     few, many = (sampling.random_inputs(make_options(), UNLABELLED, n, seed=7) for n in (3, 9))
     assert sorted(many) == ["cluster", "z"] and many["cluster"].dtype == np.float32
@@ -154,9 +141,6 @@ def test_a_grid_has_a_row_for_each_class_with_its_clusters_from_left_to_right():
     inputs, columns = sampling.class_row_inputs(make_options(), LABELLED, 9, seed=0)
     assert columns == 4 and inputs["label"].tolist() == [0] * 4 + [1] * 4
     np.testing.assert_allclose(inputs["cluster"], [0.125, 0.375, 0.625, 0.875] * 2)
-
-
-# ------------------------------------------------------------------------------------- in the graph
 
 
 def fitted(run, split):
@@ -253,9 +237,6 @@ def test_large_images_are_averaged_over_squares(monkeypatch):
     assert means.shape == (1, 8)  # of the fifth row, nothing
 
 
-# ----------------------------------------------------------------------------------------- mistakes
-
-
 def test_too_few_images_are_refused_in_one_sentence():
     with pytest.raises(DataError, match="clusters is 4, and the split 'train' has 3 images"):
         clusters.check_clusters(make_options(), UNLABELLED, make_split(3))
@@ -263,9 +244,6 @@ def test_too_few_images_are_refused_in_one_sentence():
     with pytest.raises(UsageError, match="learns from 32 images or more, and .* has 30"):
         clusters.check_clusters(own, UNLABELLED, make_split(30))
     clusters.check_clusters(options(conditional="none"), UNLABELLED, None)
-
-
-# --------------------------------------------------------------------------------------- whole runs
 
 
 def train(folder, data, **values):

@@ -89,17 +89,14 @@ def test_points_are_random_per_sample_or_per_number(penalty, shape):
     assert list(u.shape) == shape and len(np.unique(u)) == u.size
 
 
-def perturb(reals, u):
-    return penalties.perturb(reals, u, penalties.batch_variance(reals, make_run()))
-
-
 def test_points_around_move_each_number_by_half_the_deviation_of_the_whole_batch():
     # Two images of five pixels, their mean is 1, the variance (2 * 16 + 8 * 1) / 10 and the
     # deviation 2. Of each image alone it is sqrt(6) and 0, of each pixel alone 2.5 or 0.
     reals = np.zeros([2, 1, 5, 1], np.float32)
     reals[0, 0, :2] = 5
     u = np.linspace(0, 1, 10, dtype=np.float32).reshape(2, 1, 5, 1)
-    points = perturb(tf.constant(reals), tf.constant(u))
+    variance = penalties.batch_variance(tf.constant(reals), make_run())
+    points = penalties.perturb(tf.constant(reals), tf.constant(u), variance)
     np.testing.assert_allclose(evaluate(points), reals + u, rtol=1e-6, atol=1e-6)
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from file_fixtures import read_json
 from gan_fixtures import SMALL, TRAINED, train_digits
+from run_fixtures import records
 
 from toolkit import testing, tf
 from toolkit.api import load_plugins
 from toolkit.options import resolve
 from toolkit.preset_choice import choose_presets
 from toolkit.run_data import open_run_data
-from toolkit.storage.run_folder import RunFolder
 from toolkit.testing.steps import TrainingSteps
 
 CASES = [  # each conditional form, each network, penalties of both kinds, both orders
@@ -83,9 +83,7 @@ def test_neither_pictures_and_scores_nor_a_loop_and_a_resume_change_the_training
         several = dict(settings, sample_steps=0, steps_per_call=2)
         testing.train("gan", "without", pause_at=pause_at, **several)
     assert testing.fingerprint("without") == testing.fingerprint("run")
-    records = [list(RunFolder(run).metrics.read()) for run in ("run", "without")]
-    whole, again = ([r for r in each if r["kind"] == "train"] for each in records)
-    assert whole == again and len(whole) == 4
+    assert records("run") == records("without") and len(records("run")) == 4
 
 
 def test_a_run_leaves_reals_grids_an_animation_and_scores(trained):
@@ -101,8 +99,7 @@ def test_a_healthy_run_on_digits_has_no_verdict(tmp_path):
     run = str(tmp_path / "run")
     values = dict(SMALL, width=8, batch_size=32, latent_size=32, norm_samples=200, sample_steps=100)
     testing.train("gan", run, data="mnist5k", steps=900, evaluate="no", **values)
-    kinds = [record["kind"] for record in RunFolder(run).metrics.read()]
-    assert kinds.count("event") == 0 and kinds.count("train") == 900
+    assert records(run, "event") == [] and len(records(run)) == 900
 
 
 def flags_of(**values):
@@ -113,16 +110,13 @@ def flags_of(**values):
     return [*flags, "--no-two-sample"]
 
 
-def run_saved_model(folder, feeds):
-    """Images of a SavedModel for each feed, with nothing but TensorFlow."""
+def run_saved_model(folder, **inputs):
+    """Images of a SavedModel, with nothing but TensorFlow."""
     with tf.Graph().as_default(), tf.Session() as session:
         model = tf.saved_model.load(session, [tf.saved_model.tag_constants.SERVING], folder)
         (signature,) = model.signature_def.values()
-        images = []
-        for feed in feeds:
-            values = {signature.inputs[name].name: array for name, array in feed.items()}
-            images.append(session.run(signature.outputs["image"].name, values))
-    return images
+        feeds = {signature.inputs[name].name: array for name, array in inputs.items()}
+        return session.run(signature.outputs["image"].name, feeds)
 
 
 @pytest.mark.usefixtures("trained")
@@ -131,8 +125,8 @@ def test_export_and_predict_make_the_samples_of_their_z_and_label_one_alone_as_i
     assert cli("sample", "run", "-n", 6, "--out", "samples.npz", "--json").code == 0
     with np.load("samples.npz") as samples:
         z, label, sampled = (samples[name] for name in ("z", "label", "images"))
-    parts = [slice(6), slice(4, 5)]
-    many, one = run_saved_model("saved", [{"z": z[part], "label": label[part]} for part in parts])
+    many = run_saved_model("saved", z=z, label=label)
+    one = run_saved_model("saved", z=z[4:5], label=label[4:5])
     assert many.shape == (6, 8, 8, 1) and many.min() >= 0 and many.max() <= 1
     assert np.abs(255 * many - sampled).max() <= 0.51
     np.testing.assert_allclose(one[0], many[4], atol=1e-6)

@@ -65,26 +65,24 @@ def test_the_statistics_of_samples_follow_the_averaged_weights():
     np.testing.assert_allclose(after, expected, atol=1e-6)
 
 
-class SortedImages(Split):
+def sorted_images(count, classes=4):
     """Images in order of their classes, as from folders: class k has the grey value 60 k."""
-
-    def __init__(self, count, classes=4):
-        labels = np.sort(np.arange(count) % classes)
-        images = np.ones([count, 8, 8, 1]) * (60 * labels)[:, None, None, None]
-        super().__init__(images.astype(np.uint8), labels)
+    labels = np.sort(np.arange(count) % classes)
+    images = np.ones([count, 8, 8, 1]) * (60 * labels)[:, None, None, None]
+    return Split(images.astype(np.uint8), labels)
 
 
 def test_the_real_images_of_a_sorted_folder_are_of_every_class_and_repeated_if_few():
     run = make_run(classes=4)
-    images = sampling.real_rows(SortedImages(400), 16, run)
+    images = sampling.real_rows(sorted_images(400), 16, run)
     assert sorted(set(images[:, 0, 0, 0].tolist())) == [0, 60, 120, 180]
-    assert len(sampling.real_rows(SortedImages(5), 16, run)) == 16
+    assert len(sampling.real_rows(sorted_images(5), 16, run)) == 16
 
 
 @pytest.mark.parametrize("classes, count, shown", [(4, 12, range(4)), (10, 9, [0, 4, 9])])
 def test_a_conditional_grid_has_rows_of_one_class_and_real_images_of_it(classes, count, shown):
     run = make_run(classes=classes, conditional="concat")
     inputs, columns = sampling.class_row_inputs(run.options, run.data, count, seed=0)
-    images = sampling.real_rows(SortedImages(400, classes), count, run)
+    images = sampling.real_rows(sorted_images(400, classes), count, run)
     assert columns == 3 and inputs["label"].tolist() == np.repeat(shown, 3).tolist()
     assert images[:, 0, 0, 0].tolist() == np.repeat([60 * k % 256 for k in shown], 3).tolist()

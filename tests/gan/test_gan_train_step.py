@@ -161,6 +161,9 @@ def test_the_line_of_a_penalty_goes_from_a_real_image_to_a_sample_of_its_class(p
         ({"spectral_norm": True, "penalty": "r1r2", "discriminator_steps": 3}, 3, 4),
         ({"spectral_norm": True, "update": "simultaneous"}, 1, 1),
         ({"preset": "dcgan", "discriminator_steps": 2}, 0, 3),  # batch norm in both networks
+        ({"network": "mlp", "conditional": "acgan", "classes": 3, "spectral_norm": True}, 1, 2),
+        ({"conditional": "projection", "classes": 3, "attention": 4, "spectral_norm": True}, 1, 2),
+        ({"network": "resnet", "conditional": "concat", "classes": 3, "spectral_norm": True}, 1, 2),
     ],
     ids=str,
 )

@@ -33,14 +33,10 @@ def warnings_of(nearest):
     return [fact.text for fact in report._nearest(nearest) if fact.warning]
 
 
-def almost_copies():
-    copies = TRAIN.features.copy()
-    copies[:, 0, 0] += 1
-    return copies
-
-
 def test_copies_that_weak_features_miss_show_in_blurred_pixels(tmp_path):
-    details, files = compare(almost_copies(), tmp_path)
+    fakes = TRAIN.features.copy()
+    fakes[:, 0, 0] += 1
+    details, files = compare(fakes, tmp_path)
     assert details["pixels"]["ratio"] < 0.1 and details["pixels"]["near_samples"] == 1
     assert files == ["nearest.png"]
     independent, _ = compare(make_images(LABELS, 5), tmp_path)

@@ -5,6 +5,7 @@ import os
 import matplotlib
 import numpy as np
 import pytest
+from graph_fixtures import evaluate, session
 from toolkit_regressor import reports
 from toolkit_regressor.targets import Targets, label_names
 
@@ -91,19 +92,16 @@ def spec_of(labels, features=None):
 def test_errors_of_0_and_3_deviations_cost_what_the_option_says(graph, loss, cost):
     targets = Targets(testing.make_run("regressor", "eval", spec_of(np.float32([0, 1]))))
     value = targets.loss(tf.constant([0.0, 3.0]), {"deviations": tf.zeros([2, 1])}, loss)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        assert session.run(value) == pytest.approx(cost)
+    assert evaluate(value) == pytest.approx(cost)
 
 
 def test_a_number_that_is_equal_in_all_examples_is_left_out_of_what_is_explained(graph):
     targets = Targets(testing.make_run("regressor", "eval", spec_of(np.float32([[0, 1], [1, 2]]))))
     labels, predicted = tf.constant([[0.1, 0.0], [0.1, 2.0]]), tf.constant([[5.0, 0.0], [5.0, 1.0]])
     value, update = targets.metrics(labels, {"values": predicted})["explained"]
-    with tf.Session() as session:
-        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        session.run(update)
-        assert session.run(value) == pytest.approx(0.5)  # 1 - 1 / 2 of the second number
+    with session() as tf_session:
+        tf_session.run(update)
+        assert tf_session.run(value) == pytest.approx(0.5)  # 1 - 1 / 2 of the second number
 
 
 @pytest.mark.parametrize(
