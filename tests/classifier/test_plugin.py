@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import toolkit_classifier as plugin
-from classifier_fixtures import make_data, make_run, options
+from classifier_fixtures import make_data, make_run
 from graph_fixtures import evaluate
 from toolkit_classifier import networks
 
@@ -19,7 +19,7 @@ from toolkit.graph.run import step_builder_of
 )
 def test_a_value_out_of_range_is_refused_with_its_name(name, value):
     with pytest.raises(UsageError, match=f"Option '{name}' is"):
-        options(**{name: value})
+        make_run(**{name: value})
 
 
 NETWORKS = ["mlp", "cnn", "resnet"]

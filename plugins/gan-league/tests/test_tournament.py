@@ -1,6 +1,7 @@
 """`toolkit gan-league`: what it trains, what it reads of the runs, and a whole tournament."""
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -340,28 +341,20 @@ IMAGES = make_images(np.arange(300) % 4, 5)
 
 @pytest.fixture
 def tournament(tmp_path, monkeypatch):
-    """The scores of a run, and an entry for each score that is computed."""
+    """The scores of a run, and the classifier of its features, which counts its inputs."""
     nothing = dict.fromkeys(damage.SEVERE, ())  # the means of quarters notice no blur
     monkeypatch.setattr(damage, "SEVERE", nothing)
-    features, counts = network_features(QuarterClassifier()), []
-
-    class Scorer(ImageScorer):
-        def __init__(self, run, splits):
-            super().__init__(run, splits, features=features)
-
-        def score(self, *arguments):
-            counts.append(1)
-            return super().score(*arguments)
-
+    classifier = QuarterClassifier()
+    new_scorer = functools.partial(ImageScorer, features=network_features(classifier))
     run = types.SimpleNamespace(options=make_options(), data=SPEC, split=SPLITS.get)
-    monkeypatch.setattr(programs, "ImageScorer", Scorer)
+    monkeypatch.setattr(programs, "ImageScorer", new_scorer)
     monkeypatch.setattr(programs, "open_trained", lambda path: contextlib.nullcontext(run))
     (tmp_path / "report").mkdir()
-    scorer = Scorer(run, SPLITS.get)
+    scorer = new_scorer(run, SPLITS.get)
     scorer.draw = lambda count, seed: [{"images": IMAGES}]
     scorer.score(SPLITS["test"], None, str(tmp_path / "report"))
     scores = json.loads((tmp_path / "report" / "scores.json").read_text())
-    return types.SimpleNamespace(scores=scores, counts=counts)
+    return types.SimpleNamespace(scores=scores, classifier=classifier)
 
 
 def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores_once(tournament, tmp_path):
@@ -375,10 +368,12 @@ def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores_once(tourna
         with programs.open_judge("run") as judge:
             return standings._score_program(rival, places, judge, expected)
 
+    counts = []
     for _ in range(2):  # of which the second computes nothing
         entrant = score()
         assert entrant.scores == [tournament.scores] * 2 and entrant.cpu_secs == 22.0
-    assert len(tournament.counts) == 1 + 2
+        counts.append(tournament.classifier.num_inputs)
+    assert counts[0] == counts[1]
     changed = score(dict(tournament.scores, features={"sha256": "0" * 64}))
     assert (changed.status, changed.scores) == ("not comparable", [])
     (paths[1] / programs.IMAGES).write_text("damaged")
