@@ -69,6 +69,7 @@ def test_without_mistakes_or_images_there_is_no_picture_of_them(tmp_path):
     summary = reports.write(perfect, DATA, str(tmp_path))
     assert summary["files"] == ["report.txt", "report.json", "confusion.png"]
     assert (summary["mistakes"], summary["worst_classes"], summary["confusions"]) == (0, [], [])
+    assert len(summary["page"]["matrices"]) == 1 and summary["page"]["pictures"] == []
     vectors = examples(features=np.ones([6, 64], np.float32))
     summary = reports.write(vectors, make_data((64,), 3), str(tmp_path))
     assert "mistakes.png" not in summary["files"] and not (tmp_path / "mistakes.png").exists()
@@ -220,13 +221,6 @@ def test_reports_and_the_page_have_the_scores_with_their_intervals(tmp_path):
     assert [picture["file"] for picture in sections["pictures"]] == ["mistakes.png"]
     assert sections["matrices"][0]["counts"] == report["confusion"]
     assert len(sections["tables"][0]["rows"]) == 4
-
-
-def test_the_page_of_a_classifier_without_mistakes_draws_the_confusion_once():
-    right, names = scores.Confusion.of(np.arange(3), np.arange(3), 3), list("abc")
-    report = reports.class_scores(right, names)
-    content = page.content(right, report, names, scores.to_json(right, None), ["confusion.png"])
-    assert len(content["matrices"]) == 1 and content["pictures"] == []
 
 
 def test_many_classes_have_a_table_of_the_worst_and_no_matrix():

@@ -5,8 +5,6 @@ and the discriminator is psi * x. With the Wasserstein loss, the discriminator's
 and the generator's is -psi.
 """
 
-from __future__ import annotations
-
 import collections
 from typing import NamedTuple
 
@@ -79,7 +77,7 @@ class GameStep(NamedTuple):
     run: Run
 
 
-def build_step(model, features, run) -> GameStep:
+def build_step(model, features, run):
     """Build a step as the core does."""
     run.global_step  # noqa: B018 - the core creates it before the first pass
     before = set(tf.get_default_graph().get_operations())
@@ -92,7 +90,7 @@ def build_step(model, features, run) -> GameStep:
     return GameStep(train_step.optimize(model, features, labels, step_losses, run), model, run)
 
 
-def build_point_game(discriminator=(1.0,), features=None, generator=None, **values) -> GameStep:
+def build_point_game(discriminator=(1.0,), features=None, generator=None, **values):
     """A step of the one-weight game; `discriminator`: its first weights."""
     run = make_run(shape=(1,), **dict(DESCENT, network="mlp", **values))
     generator = generator or Point()
@@ -102,7 +100,7 @@ def build_point_game(discriminator=(1.0,), features=None, generator=None, **valu
     return build_step(model, features, run)
 
 
-def build_image_game(**values) -> GameStep:
+def build_image_game(**values):
     """A step of the plugin's own networks, on grey images."""
     run = make_run(**dict(DESCENT, **values))
     model = models.build(run)
@@ -110,7 +108,7 @@ def build_image_game(**values) -> GameStep:
     return build_step(model, tf.fill([count, 8, 8, 1], 0.5), run)
 
 
-def weights_after(game: GameStep, times=1):
+def weights_after(game, times=1):
     """The weights of discriminator and generator after so many steps of a one-weight game."""
     with session() as tf_session:
         for _ in range(times):

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from gan_fixtures import evaluate, images_of, make_run, options, z_of
-from graph_fixtures import session
+from gan_fixtures import evaluate, images_of, make_run, options, session, z_of
 from toolkit_gan import architecture, checks, layers, penalties
 from toolkit_gan.blocks import Attention, Norm, Variables
 from toolkit_gan.discriminator import Discriminator
@@ -74,7 +73,6 @@ def test_both_networks_have_it_in_the_map_of_that_side_and_start_without_it(netw
 @pytest.mark.parametrize(
     "shape, side, sides",
     [
-        ((28, 28, 1), 14, (14, 14)),
         ((28, 28, 1), 16, (14, 14)),  # the largest that is not larger
         ((28, 28, 1), 13, (7, 7)),
         ((28, 28, 1), 6, None),

@@ -1,7 +1,5 @@
 """Verdicts on records of known failures, and the hook that makes the records."""
 
-from __future__ import annotations
-
 import json
 import types
 
@@ -16,11 +14,8 @@ from toolkit import Every, Split
 # A record of a healthy run: the discriminator is right and wrong, samples vary and change.
 HEALTHY = Record(
     step=0,
-    accuracy_real=0.8,
-    accuracy_fake=0.75,
-    generator_gradient_norm=0.5,
-    spread=0.9,
-    change=0.03,
+    **{"accuracy_real": 0.8, "accuracy_fake": 0.75, "generator_gradient_norm": 0.5},
+    **{"spread": 0.9, "change": 0.03},
 )
 ADVICE = advise(make_run().options, make_run().data)
 COLLAPSED = {"spread": 0.01}
@@ -103,10 +98,8 @@ def test_the_advice_is_what_the_run_does_not_have_and_would_accept(options, coll
     ],
 )
 def test_a_verdict_is_reported_once_and_again_after_it_ended(failure, name, first):
-    once = [{}] * 3 + [failure] * 6
-    assert verdicts(make_records(*once)) == [(first, name)]
-    again = verdicts(make_records(*(once + [{}] + [failure] * 6)))
-    assert again == [(first, name), (first + 3500, name)]
+    records = make_records(*[{}] * 3, *[failure] * 6, {}, *[failure] * 6)
+    assert verdicts(records) == [(first, name), (first + 3500, name)]
 
 
 @pytest.mark.parametrize("failure", [COLLAPSED, SATURATED, FROZEN])

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from gan_fixtures import evaluate, images_of, z_of
+from gan_fixtures import evaluate, images_of, session, z_of
 from gan_fixtures import make_run as make_gan_run
-from graph_fixtures import session
 from toolkit_gan import checks
 from toolkit_gan import discriminator as discriminators
 from toolkit_gan.discriminator import Discriminator

@@ -24,17 +24,15 @@ from toolkit.options import resolve
     ],
 )
 def test_the_data_choose_a_preset(classes, num_images, name, reason):
-    names = tuple(map(str, range(classes)))
-    data = DataSpec((8, 8, 1), "uint8", classes, names, (1,) * classes)
+    data = make_run(classes=classes).data
     assert GanOptions.choose_preset(data, num_images) == (name, reason)
 
 
 @pytest.mark.parametrize("num_images", [700, 5000])
 def test_classes_that_are_too_small_are_named_with_the_ways_out(num_images):
-    names = tuple(map(str, range(num_images // 10)))
-    data = DataSpec((8, 8, 1), "uint8", len(names), names, (1,) * len(names))
+    data = make_run(classes=num_images // 10).data
     reason = GanOptions.choose_preset(data, num_images)[1]
-    assert f"their {len(names)} classes are too small to be learned" in reason
+    assert f"their {data.num_classes} classes are too small to be learned" in reason
     assert reason.endswith("one folder for all images, or --conditional none, leaves them out")
 
 

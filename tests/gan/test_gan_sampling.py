@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from gan_fixtures import evaluate, make_run, options
-from graph_fixtures import session
+from gan_fixtures import evaluate, make_run, options, session
 from toolkit_gan import sampling
 from toolkit_gan.generator import Generator
 

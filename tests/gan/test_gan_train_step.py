@@ -17,11 +17,11 @@ from gan_fixtures import (
     build_step,
     evaluate,
     make_run,
+    session,
     update_ops,
     variable_name,
     weights_after,
 )
-from graph_fixtures import session
 from toolkit_gan import model as models
 from toolkit_gan import sampling
 

@@ -1,7 +1,5 @@
 """The scorer, from the outputs of a generator to its reports."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -17,9 +17,7 @@ def _distribution(tmp_path_factory):
     folder = tmp_path_factory.mktemp("distribution")
     info = folder / "toolkit_gan_league-0.1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: toolkit-gan-league\nVersion: 0.1.0\n"
-    )
+    (info / "METADATA").write_text("Name: toolkit-gan-league\nVersion: 0.1.0\n")
     command = "[toolkit.commands]\ngan-league = toolkit_gan_league:gan_league\n"
     (info / "entry_points.txt").write_text(command)
     return str(folder)

@@ -1,7 +1,5 @@
 """What MLflow has of a run, in a local folder; a server that is down, slow or new."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The autoencoder and the journal, tested with toolkit's public names and test kit."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
