@@ -97,12 +97,16 @@ def test_targets_of_mixup_replace_the_labels():
     assert evaluate(loss) == pytest.approx((LN(4) + LN(4 / 3)) / 2)
 
 
-@pytest.mark.parametrize("top_k, name, value", [(99, "top3", 1), (3, "top3", 1), (1, "top1", 0)])
-def test_a_k_beyond_the_number_of_classes_becomes_that_number(top_k, name, value):
+@pytest.mark.parametrize(
+    "top_k, name, expected", [(99, "top3", 1), (3, "top3", 1), (1, "top1", 0)]
+)
+def test_a_k_beyond_the_number_of_classes_becomes_that_number(top_k, name, expected):
     run = make_run("eval", make_data(num_classes=3), top_k=top_k)
     metrics = build(tf.constant([2]), {"logits": tf.constant([[2.0, 1.0, 0.0]])}, run)
+    value, update = metrics[name]
     with session() as tf_session:
-        assert tf_session.run(metrics[name][1]) == value
+        tf_session.run(update)
+        assert tf_session.run(value) == expected
 
 
 def test_of_few_classes_no_top_k_is_measured_unless_it_is_set():
