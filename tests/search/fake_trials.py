@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from typing import Callable, List
@@ -89,9 +88,3 @@ def undisturbed_rows(definition: Definition, folder) -> List[Row]:
     while train_next(study):
         pass
     return rows_of(study)
-
-
-def read_configurations(folder) -> list:
-    """The values of the configurations in study.json, by number."""
-    with open(os.path.join(str(folder), "study.json"), encoding="utf-8") as file:
-        return [each["values"] for each in json.load(file)["configurations"]]

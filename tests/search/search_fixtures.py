@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from toolkit.search.definition import LAST, STEPS, TPE, Budget, Definition, Dimension
@@ -43,6 +44,8 @@ def row(number: int, status: str, step: int = 64, **values: Any) -> Row:
     return fields._replace(**values)
 
 
-def study_json(**values: Any) -> str:
-    """The contents of a study.json without configurations."""
-    return json.dumps(dict(small_definition(**values).as_json(), configurations=[]))
+def write_study(folder: str, **values: Any) -> None:
+    """Write a study without configurations into a new folder."""
+    os.mkdir(folder)
+    with open(os.path.join(folder, "study.json"), "w") as file:
+        json.dump(dict(small_definition(**values).as_json(), configurations=[]), file)

@@ -8,7 +8,7 @@ import signal
 import process_fixtures
 import pytest
 from linear_fixtures import LINEAR, write_bars
-from search_fixtures import study_json
+from search_fixtures import write_study
 
 from toolkit import testing
 from toolkit.search.definition import Dimension
@@ -34,18 +34,16 @@ SMALL += ["--vary", "learning_rate=1e-3..1e-1:log", "--trials", "2", "--steps", 
         ([*SEARCH, "--search-dir", "s", "--no-evaluate"], "chooses by evaluations"),
         ([*SEARCH, "--search-dir", "s", "--steps", "7", "--examples", "7"], "Both --steps and --"),
         (["search", "--search-dir", "study", "--seeds", "3"], "--seeds cannot be set alone"),
-        (["search", "--search-dir", "study", "--with", "ema"], "--with cannot be set alone"),
         (["search", "--search-dir", "study", "--vary", "clip=1,2"], "--vary cannot be set alone"),
-        (["search", "--search-dir", "study", "--trials", "3"], "has 4 trials, and cannot have 3"),
         (["search", "--search-dir", "damaged"], "study.json has no entry 'format'"),
     ],
 )
 def test_a_mistake_gets_one_sentence(cli, here, words, message):
     (here / "file").write_text("")
-    for name, text in (("full", "x"), ("study", ""), ("damaged", "{}")):
+    for name, file in (("full", "x"), ("damaged", "study.json")):
         (here / name).mkdir()
-        (here / name / ("x" if name == "full" else "study.json")).write_text(text)
-    (here / "study" / "study.json").write_text(study_json())
+        (here / name / file).write_text("{}")
+    write_study("study")
     result = cli(*words)
     assert result.code == (5 if "damaged" in words else 2)
     assert message in result.err
@@ -55,35 +53,30 @@ def test_a_mistake_gets_one_sentence(cli, here, words, message):
 
 def test_a_search_keeps_its_plugin_whatever_the_variable(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_PLUGIN", "regressor")
-    (here / "s").mkdir()
-    (here / "s" / "study.json").write_text(study_json())
+    write_study("s")
     result = cli("search", "--search-dir", "s", "--trials", "3")
+    assert result.code == 2
     assert "has 4 trials, and cannot have 3" in result.err
 
 
-def test_a_study_of_somebody_else_executes_no_code_without_trust(cli, here):
-    (here / "evil.py").write_text("open('executed', 'w')")
-    (here / "s").mkdir()
-    (here / "s" / "study.json").write_text(study_json(plugin=str(here / "evil.py")))
-    result = cli("search", "--search-dir", "s")
-    assert result.code == 2
-    assert "code that you have not run before; it was not executed" in result.err
-    assert not (here / "executed").exists()
+EVIL = "./evil.py"
+NO_OPTION = "sets 'with', which is no option of classifier"
 
 
-@pytest.mark.parametrize("place", ["options", "space"])  # of a study that somebody else wrote
-def test_a_study_sets_options_alone_and_no_other_flag_of_the_trials(cli, here, place):
+@pytest.mark.parametrize(
+    "values, code, message",
+    [
+        ({"plugin": EVIL}, 2, "code that you have not run before; it was not executed"),
+        ({"options": {"with": EVIL}}, 5, NO_OPTION),
+        ({"space": (Dimension("with", "choice", choices=(EVIL, "b")),)}, 5, NO_OPTION),
+    ],
+    ids=["plugin", "options", "space"],
+)
+def test_a_study_of_somebody_else_executes_no_code_without_trust(cli, here, values, code, message):
     (here / "evil.py").write_text("open('executed', 'w')")
-    evil = str(here / "evil.py")
-    values = {
-        "options": {"options": {"with": evil}},
-        "space": {"space": (Dimension("with", "choice", choices=(evil, "b")),)},
-    }[place]
-    (here / "s").mkdir()
-    (here / "s" / "study.json").write_text(study_json(**values))
+    write_study("s", **values)
     result = cli("search", "--search-dir", "s")
-    assert result.code == 5
-    assert "sets 'with', which is no option of classifier" in result.err
+    assert result.code == code and message in result.err
     assert not (here / "executed").exists()
     assert not (here / "s" / "trials").exists()
 

@@ -5,11 +5,7 @@ from fake_trials import open_study
 from search_fixtures import RATE, small_definition
 
 from toolkit.errors import CheckpointError, UsageError
-from toolkit.search.definition import (
-    Budget,
-    Configuration,
-    Dimension,
-)
+from toolkit.search.definition import Budget, Configuration, Dimension
 from toolkit.search.study import read_study
 
 
@@ -23,18 +19,19 @@ def test_what_is_written_of_a_study_is_read(tmp_path):
     assert read_study(str(tmp_path)) == (definition, {0: configuration})
 
 
-def test_differences_have_the_names_that_a_user_has_for_them():
+def test_differences_have_the_names_that_a_user_has_for_them(tmp_path):
+    open_study(small_definition(), tmp_path)
     other = small_definition(
         budget=Budget("examples", 3e4), options={"network": "cnn"}, space=(RATE._replace(high=1),)
     )
     with pytest.raises(UsageError) as caught:
-        small_definition().refuse_difference(other, "s")
+        open_study(other, tmp_path)
     text = caught.value.message
     assert "budget was 100 steps per trial, now 30,000 examples per trial" in text
     assert "--network was mlp, now cnn" in text
     assert "normalize was true, now not set" in text
     assert "--vary batch_size was" in text and "now not set" in text
-    small_definition().refuse_difference(small_definition(threads=8), "s")  # which do not count
+    open_study(small_definition(threads=8), tmp_path)  # which do not count
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"format": 1}', "{"])

@@ -13,14 +13,7 @@ import threading
 import fake_trials
 import process_fixtures
 import pytest
-from fake_trials import (
-    LENGTH,
-    open_study,
-    read_configurations,
-    rows_of,
-    train_next,
-    undisturbed_rows,
-)
+from fake_trials import LENGTH, open_study, rows_of, train_next, undisturbed_rows
 from search_fixtures import small_definition
 
 from toolkit.errors import CheckpointError, UsageError
@@ -197,12 +190,6 @@ def test_a_trial_whose_run_was_deleted_is_trained_again(tmp_path):
     assert [trial.name for trial in find_due(open_study(definition, tmp_path))] == ["0003-s1"]
 
 
-def test_a_study_of_another_definition_is_refused_with_the_difference(tmp_path):
-    open_study(small_definition(), tmp_path)
-    with pytest.raises(UsageError, match="metric was accuracy, now loss"):
-        open_study(small_definition(metric="loss"), tmp_path)
-
-
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="cannot be written: No such file"):
         Study(small_definition(), str(tmp_path / "missing"), len)
@@ -228,17 +215,9 @@ def test_a_configuration_on_record_that_the_space_does_not_have_is_refused(tmp_p
         open_study(small_definition(), tmp_path)
 
 
-MORE_TRIALS = {
-    "tpe": (12, STUDIES["tpe"]),
-    "tpe, few": (3, STUDIES["tpe"]),
-    "random": (5, STUDIES["random"]),
-}
-
-
-@pytest.mark.parametrize("name", MORE_TRIALS)
-def test_a_study_that_gets_more_trials_is_one_that_had_them_from_the_start(name, tmp_path):
-    count, values = MORE_TRIALS[name]
-    large = small_definition(**values)
+@pytest.mark.parametrize("name, count", [("tpe", 12), ("tpe", 3), ("random", 5)])
+def test_a_study_that_gets_more_trials_is_one_that_had_them_from_the_start(name, count, tmp_path):
+    large = small_definition(**STUDIES[name])
     small = large._replace(trials=count)
     expected = undisturbed_rows(large, tmp_path / "large")
     few = undisturbed_rows(small, tmp_path)
@@ -251,7 +230,8 @@ def test_a_part_of_a_grid_that_gets_more_trials_has_each_combination_once(tmp_pa
     whole = small_definition(**STUDIES["grid"])
     few = undisturbed_rows(whole._replace(trials=3), tmp_path)
     assert undisturbed_rows(whole, tmp_path)[: len(few)] == few
-    points = [tuple(values.values()) for values in read_configurations(tmp_path)]
+    configurations = open_study(whole, tmp_path).configurations.values()
+    points = [tuple(each.values.values()) for each in configurations]
     assert len(points) == len(set(points)) == 6
 
 
