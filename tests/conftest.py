@@ -178,17 +178,34 @@ def full_disk():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.fixture
-def cli(here, capsys):
-    """A function that runs a command in this process: `cli("run", "--steps", "3")` -> Ended."""
+class Commands:
+    """Runs commands in this process: `cli("run", "--steps", "3")` -> Ended."""
 
-    def call(*argv):
-        capsys.readouterr()
+    def __init__(self, capsys):
+        self._capsys = capsys
+
+    def __call__(self, *argv):
+        self._capsys.readouterr()
         code = run_command([str(argument) for argument in argv])
-        captured = capsys.readouterr()
+        captured = self._capsys.readouterr()
         return process_fixtures.Ended(code, captured.out, captured.err)
 
-    return call
+    def succeed(self, *argv):
+        """Run a command, which has to succeed."""
+        ended = self(*argv)
+        assert ended.code == 0, ended.err
+        return ended
+
+    def refuse(self, code, words, *argv):
+        """Run a command, which has to end with this code and to say these words on stderr."""
+        ended = self(*argv)
+        assert ended.code == code and words in ended.err and "Traceback" not in ended.err, ended
+        return ended
+
+
+@pytest.fixture
+def cli(here, capsys):
+    return Commands(capsys)
 
 
 @pytest.fixture(scope="session")

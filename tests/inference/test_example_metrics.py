@@ -4,31 +4,24 @@ import json
 
 import numpy as np
 import pytest
-from graph_fixtures import Spec, make_plugin, make_run
+from inference_fixtures import evaluator_of
 from linear_fixtures import Linear, write_bars
 
 from toolkit import Split, hookimpl, tf
 from toolkit.errors import ToolkitError
-from toolkit.inference.evaluator import Evaluator
 from toolkit.inference.example_values import compute_intervals, write_examples
-from toolkit.plugins import Plugins
 from toolkit.statistics.intervals import bootstrap, wilson
 
 
 class ByExample(Linear):
-    """Linear whose metrics are those of its examples alone."""
-
-    @hookimpl
-    def metrics(self):
-        return {}
+    """Linear with the loss of each example."""
 
     @hookimpl
     def example_metrics(self, labels, outputs):
         values = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=labels, logits=outputs["logits"]
         )
-        hits = tf.equal(tf.argmax(outputs["logits"], axis=1, output_type=tf.int32), labels)
-        return {"accuracy": hits, "loss": values}
+        return {"loss": values}
 
 
 class WithMetrics(Linear):
@@ -49,18 +42,9 @@ def result_of(run):
     return json.loads((run / "manifest.json").read_text())["summary"]["test"]
 
 
-def evaluate(plugin, count=13, batch_size=5, folder=None):
-    plugins = Plugins(make_plugin(plugin, "tiny"))
-    run = make_run("eval", Spec(), plugins.options())
-    evaluator = Evaluator(plugins, run.options, run.data)
-    with evaluator.graph.tf_graph.as_default():
-        variables = tf.global_variables() + tf.local_variables()
-        evaluator.session.run([variable.initializer for variable in variables])
+def evaluate(plugin, count=13, folder=None):
     split = Split(ROWS[:count], (np.arange(count) % 2).astype(np.int32))
-    try:
-        return evaluator.evaluate(split, batch_size, folder=folder)
-    finally:
-        evaluator.close()
+    return evaluator_of(plugin).evaluate(split, 5, folder=folder)
 
 
 ROWS = np.random.RandomState(0).rand(13, 4).astype(np.float32)
@@ -86,7 +70,7 @@ class OwnValues(Linear):
 
 
 def test_a_metric_is_the_mean_of_its_examples_in_float64():
-    metrics = evaluate(OwnValues, 13, 5).metrics
+    metrics = evaluate(OwnValues).metrics
     first = ROWS[:, 0]
     assert metrics["first"] == metrics["double"] == first.astype(np.float64).mean()
     assert metrics["half"] == first.astype(np.float16).astype(np.float64).mean()
@@ -125,10 +109,8 @@ def test_what_is_no_value_of_each_example_is_refused(value, message):
     "metric, values, interval",
     [
         (2 / 3, [True, False, True], wilson(2, 3)),
-        (1.0, [True], wilson(1, 1)),
         (7 / 3, [1.0, 2.0, 4.0], bootstrap(np.array([1.0, 2.0, 4.0]))),
         (2.5, [1.0, 3.0], "it is 2.5, and the mean of its examples 2"),
-        (2.0, [2.0], "there is 1 example"),
         (np.nan, [1.0, np.nan], "1 of 2 examples have a value that is not finite"),
     ],
 )

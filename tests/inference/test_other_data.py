@@ -1,12 +1,13 @@
 """`evaluate --data`: other data is evaluated as a whole, with classes matched by name."""
 
-import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from file_fixtures import read_json
+from inference_fixtures import CLASSES, write_images
 from linear_fixtures import LINEAR, Linear
 from PIL import Image
 
@@ -18,20 +19,6 @@ from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
 from toolkit.run_data import open_from_options, open_other_data
 from toolkit.storage.run_folder import RunFolder
-
-NAMES = ("ant", "bee", "cat")
-
-
-def write_images(folder, names=NAMES, count=20, first=0, size=(6, 6)):
-    """A folder per class of images that are easily told apart: a bright bar for each name."""
-    random = np.random.RandomState(first)
-    for name in names:
-        os.makedirs(os.path.join(folder, name))
-        for number in range(first, first + count):
-            pixels = random.randint(0, 40, size[::-1]).astype(np.uint8)
-            pixels[:, 2 * NAMES.index(name) % size[0]] = 250
-            Image.fromarray(pixels).save(os.path.join(folder, name, f"{number}.png"))
-    return f"images:{folder}"
 
 
 def train():
@@ -45,29 +32,27 @@ def evaluate(cli, made_once, monkeypatch):
     monkeypatch.chdir(made_once(train))
 
     def call(*argv):
-        result = cli("evaluate", "run", "--json", *argv)
-        assert result.code == 0, result.err
-        return json.loads(result.out), result.err
+        result = cli.succeed("evaluate", "run", "--json", *argv)
+        return result.json(), result.err
 
     assert call()[0]["metrics"]["accuracy"] == 1.0
     return call
 
 
 def test_fewer_classes_are_matched_by_name_and_images_get_the_size_of_the_model(evaluate):
-    result, notes = evaluate("--data", write_images("some", NAMES[1:], first=100))
+    result, notes = evaluate("--data", write_images("some", CLASSES[1:], first=100))
     assert result["metrics"]["accuracy"] == 1.0 and result["examples"] == 40
     assert result["split"] == "all"
     assert "no examples of 'ant'" in notes
-    write_images("large", first=300, count=3, size=(60, 60))
+    write_images("large", first=300, count=3, size=60)
     assert evaluate("--data", "large")[0]["examples"] == 9
 
 
 def test_a_class_that_the_model_does_not_know_is_refused(evaluate, cli):
     write_images("other", first=200)
     os.rename("other/ant", "other/zebra")
-    result = cli("evaluate", "run", "--data", "images:other")
-    assert result.code == 4
-    assert "does not know the class 'zebra' of the data" in result.err
+    words = "does not know the class 'zebra' of the data"
+    result = cli.refuse(4, words, "evaluate", "run", "--data", "images:other")
     assert "'ant', 'bee', 'cat'" in result.err
 
 
@@ -81,9 +66,8 @@ def test_a_test_folder_of_other_data_is_its_test_split(evaluate):
 
 def test_other_classes_are_no_data_to_resume_with(evaluate, cli):
     os.rename("bars/ant", "bars/zebra")
-    result = cli("resume", "run", "--steps", "160", "--allow", "data")
-    assert result.code == 4
-    assert "has the classes bee, cat, zebra; the run was trained on ant, bee, cat" in result.err
+    words = "has the classes bee, cat, zebra; the run was trained on ant, bee, cat"
+    cli.refuse(4, words, "resume", "run", "--steps", "160", "--allow", "data")
 
 
 def test_other_held_out_examples_are_not_resumed_in_silence(evaluate, cli):
@@ -129,7 +113,7 @@ TO_10 = tuple(map(str, range(11)))
 @pytest.mark.parametrize(
     "names, first, expected",
     [
-        (("cat", "ant"), 0, NAMES),
+        (("cat", "ant"), 0, CLASSES),
         (("1", "2", "3"), 0, DIGITS),
         (TO_10, 0, tuple(sorted(TO_10))),
         # Integer labels from 1 to 4 have the names 0 to 4, and no example of 0.
@@ -146,7 +130,7 @@ def test_labels_become_those_of_the_models_classes_of_their_names(names, first, 
         (("1", "2", "3"), ("0", "1", "2"), "does not know the class '3'"),
         (("0", "1"), ("-1", "+1"), "does not know the class '0', '1'"),
         (("0", "1", "other"), ("0", "1", "2"), "does not know the class 'other'"),
-        (("0", "1", "2", "3"), NAMES, "does not know the class '0', '1', '2', '3'"),
+        (("0", "1", "2", "3"), CLASSES, "does not know the class '0', '1', '2', '3'"),
     ],
 )
 def test_numbers_that_name_other_classes_are_refused(names, expected, message):
@@ -154,7 +138,7 @@ def test_numbers_that_name_other_classes_are_refused(names, expected, message):
         match(names, range(len(names)), expected)
 
 
-@pytest.mark.parametrize("names, expected", [(("0", "1"), NAMES), (("x", "y"), ("0", "1", "2"))])
+@pytest.mark.parametrize("names, expected", [(("0", "1"), CLASSES), (("x", "y"), ("0", "1", "2"))])
 def test_numbers_match_real_names_with_a_note(names, expected):
     notes, labels = match(names, [0, 1], expected)
     assert labels == list(expected[:2])
@@ -170,8 +154,7 @@ def write_table(name, channels):
         Image.fromarray(pixels if channels == 3 else pixels[..., 0]).save(f"{name}-{i}.png")
         Image.fromarray(pixels[..., 1]).save(f"grey-{i}.png")
         rows.append(f"{name}-{i}.png,grey-{i}.png,{i * 1.5},{i % 2}\n")
-    with open(name + ".csv", "w") as file:
-        file.writelines(rows)
+    Path(f"{name}.csv").write_text("".join(rows))
     return f"table:{name}.csv"
 
 
@@ -190,7 +173,7 @@ def open_other(options, value, stored):
 
 def test_a_run_that_skips_damaged_pictures_is_evaluated_on_a_table_of_pictures(here):
     options = CoreOptions(data=write_images("bars"), skip_damaged=True)
-    rows = "".join(f"bars/{n}/0.png,{n}\nbars/{n}/1.png,{n}\n" for n in NAMES)
+    rows = "".join(f"bars/{n}/0.png,{n}\nbars/{n}/1.png,{n}\n" for n in CLASSES)
     (here / "t.csv").write_text("photo,label\n" + rows)
     stored = open_from_options(options).spec
     assert len(open_other(options, "table:t.csv", stored).splits["train"]) == 6

@@ -1,15 +1,15 @@
 """Evaluations and predictions on other tables and TFRecord files than those of the training."""
 
-import io
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from file_fixtures import trained_on
+from file_fixtures import save_image, trained_on
+from inference_fixtures import bar
 from linear_fixtures import LINEAR
-from PIL import Image
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
 from record_fixtures import example, records  # noqa: E402
@@ -56,10 +56,6 @@ def test_rows_are_read_by_the_names_of_their_columns(table, spec_of):
     assert examples.inputs["colour"].tolist() == [0, 1, 0, 1]
     assert examples.names[1] == f"{path}[1]" and len(examples.names) == 4
     assert read([path], spec_of(categories="one-hot")).inputs.tolist() == [[7, 1, 0], [8, 0, 1]]
-    rows = "".join(f'{{"ids": {[1] * (1 + i % 2)}, "label": {i % 2}}}\n' for i in range(4))
-    path = table('{"ids": [5, 6, 7]}\n{"ids": [8]}\n', "t.jsonl")
-    ids = read([path], spec_of(rows)).inputs["ids"]
-    assert [part.tolist() for part in ids] == [[5, 6, 7], [8]]
 
 
 def test_lists_of_one_length_are_sequences_where_those_of_the_model_are(table, spec_of, tmp_path):
@@ -70,8 +66,7 @@ def test_lists_of_one_length_are_sequences_where_those_of_the_model_are(table, s
     path = str(tmp_path / "t.tfrecord")
     contents = [example(words=[1] * (1 + i % 2), label=i % 2) for i in range(4)]
     for file, some in ((path, contents), (path + "2", contents[:1])):
-        with open(file, "wb") as stream:
-            stream.write(records(*some))
+        write(file, some)
     spec = open_data(f"tfrecord:{path}", shares=NOTHING).spec
     assert [part.tolist() for part in read([path + "2"], spec).inputs["words"]] == [[1]]
 
@@ -104,35 +99,30 @@ def test_a_run_on_a_table_evaluates_and_predicts_on_others(cli, table):
     data = "table:" + table("u,v,kind,label\n" + "".join(rows))
     other = table("v,kind,u,label\n1,a,2,x\n3,b,4,y\n", "other.csv")
     argv = ["--data", data, "--categories", "one-hot", "--steps", 2, "--batch-size", 8]
-    result = cli("run", "--plugin", LINEAR, "--run-dir", "r", *argv)
-    assert result.code == 0, result.err
-    result = cli("evaluate", "r", "--data", "table:" + other, "--json")
-    assert json.loads(result.out)["examples"] == 2
+    cli.succeed("run", "--plugin", LINEAR, "--run-dir", "r", *argv)
+    assert cli("evaluate", "r", "--data", "table:" + other, "--json").json()["examples"] == 2
     assert len(json.loads(cli("predict", "r", other, "--json").out)) == 2
     with open(data[len("table:") :], "a") as file:
         file.write("1,1,a,x\n")
-    result = cli("resume", "r", "--steps", 3)
-    assert result.code == 4 and "t.csv has SHA-256" in result.err
+    cli.refuse(4, "t.csv has SHA-256", "resume", "r", "--steps", 3)
 
 
 COUNT = 60
 
 
-def bar(label, seed, size=6):
-    """A PNG file with a bright bar whose place tells the label."""
-    pixels = np.random.RandomState(seed).randint(0, 40, (size, size)).astype(np.uint8)
-    pixels[:, 2 * label * size // 6] = 250
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "PNG")
-    return stream.getvalue()
+def picture(label, seed):
+    """The bytes of a PNG file."""
+    return Path(save_image("bar.png", bar(label, seed))).read_bytes()
 
 
-def write(path, labels, first=0):
-    contents = [
-        example(picture=bar(label, first + i), kind=1 + label) for i, label in enumerate(labels)
-    ]
-    with open(path, "wb") as file:
-        file.write(records(*contents))
+def write(path, contents):
+    Path(path).write_bytes(records(*contents))
+
+
+def write_bars(path, labels, first=0):
+    """Records of pictures and labels from 1, with keys of their own."""
+    pictures = [picture(label, first + i) for i, label in enumerate(labels)]
+    write(path, [example(picture=p, kind=1 + label) for p, label in zip(pictures, labels)])
 
 
 def train_on_records(*argv):
@@ -140,9 +130,8 @@ def train_on_records(*argv):
 
 
 def train():
-    """A run on records with keys of their own, and labels from 1."""
     for number in range(2):
-        write(f"bars-{number:05d}-of-00002", [i % 3 for i in range(COUNT)], 100 * number)
+        write_bars(f"bars-{number:05d}-of-00002", [i % 3 for i in range(COUNT)], 100 * number)
     argv = ["--image-column", "picture", "--label-column", "kind", "--learning-rate", "0.5"]
     train_on_records("tfrecord:bars-*", *argv, "--steps", "150")
 
@@ -153,30 +142,22 @@ def run(made_once, here, monkeypatch):
 
 
 def test_other_records_are_evaluated_by_the_same_keys_and_classes(cli, run):
-    write("other", [1, 2] * 10, first=1000)  # without the first class
-    result = cli("evaluate", "run", "--json", "--data", "tfrecord:other")
-    assert result.code == 0, result.err
-    values = json.loads(result.out)
+    write_bars("other", [1, 2] * 10, first=1000)  # without the first class
+    values = cli.succeed("evaluate", "run", "--json", "--data", "tfrecord:other").json()
     assert values["metrics"]["accuracy"] == 1.0 and values["examples"] == 20
 
 
 def test_records_are_predicted_on_without_labels(cli, run):
     labels = [2, 0, 1]
-    with open("new.tfrecord", "wb") as file:
-        file.write(records(*(example(picture=bar(label, 5000)) for label in labels)))
-    result = cli("predict", "run", "new.tfrecord", "--json")
-    assert result.code == 0, result.err
+    write("new.tfrecord", [example(picture=picture(label, 5000)) for label in labels])
+    result = cli.succeed("predict", "run", "new.tfrecord", "--json")
     assert [row["label"] for row in json.loads(result.out)] == labels
 
 
 def write_numbers(path, names, count=COUNT):
     """Records of numbers by name, and two keys that could be labels."""
-    contents = [
-        example(label=i % 3, kind=i % 2, **{name: float(i % 3) + j for j, name in enumerate(names)})
-        for i in range(count)
-    ]
-    with open(path, "wb") as file:
-        file.write(records(*contents))
+    values = [{name: float(i % 3) + j for j, name in enumerate(names)} for i in range(count)]
+    write(path, [example(label=i % 3, kind=i % 2, **each) for i, each in enumerate(values)])
 
 
 def test_numbers_are_read_by_their_keys_beside_others(cli, here):

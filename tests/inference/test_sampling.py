@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 
 import numpy as np
@@ -193,8 +192,7 @@ def test_outputs_that_do_not_decide_the_prediction_are_refused(runs, monkeypatch
 
 def test_a_grid_has_a_row_for_each_class_by_default(cli, runs):
     run = runs("Generator")
-    result = cli("sample", run, "--json")
-    report = json.loads(result.out)
+    report = cli("sample", run, "--json").json()
     assert report["count"] == 63 and report["label"] is None and report["scale"] == 1.0
     assert os.path.basename(report["out"]) == "seed-0-step-1.png"
     assert os.path.exists(report["out"])
@@ -202,40 +200,32 @@ def test_a_grid_has_a_row_for_each_class_by_default(cli, runs):
 
 def test_settings_are_flags_in_the_help_and_parts_of_the_default_name(cli, runs):
     argv = ("sample", runs("Generator"), "-n", "2", "--scale", "0.5", "--is-dark", "--class", "1")
-    result = cli(*argv)
-    assert result.code == 0, result.err
+    result = cli.succeed(*argv)
     name = "seed-0-step-1-n-2-class-1-scale-0.5-is_dark.png"
     assert os.path.basename(result.out.split("  ")[0]) == name
     assert "--scale X" in cli("sample", runs("Generator"), "--trust", "--help").out
     assert "--count" in cli("sample", "--help").out
 
 
-def test_what_a_model_cannot_sample_is_refused(cli, trained, monkeypatch):
-    result = cli("sample", trained / "run")
-    assert result.code == 2
-    assert "generates no samples: it has no hook 'sample'." in result.err
+def test_what_a_model_cannot_sample_is_refused(cli, run, monkeypatch):
+    cli.refuse(2, "generates no samples: it has no hook 'sample'.", "sample", run)
     monkeypatch.setattr(Linear, "sample", draw_words, raising=False)
-    result = cli("sample", trained / "run", "--class", "1", "--out", "a.npz")
-    assert result.code == 2 and "The model knows no classes." in result.err
+    cli.refuse(2, "The model knows no classes.", "sample", run, "--class", "1", "--out", "a.npz")
 
 
 def test_an_unknown_setting_is_one_sentence_with_those_of_the_plugin(cli, runs):
-    result = cli("sample", runs("Generator"), "--truncation", "1")
-    assert result.code == 2
-    assert "No such option" in result.err and "--truncation" in result.err
+    result = cli.refuse(2, "No such option", "sample", runs("Generator"), "--truncation", "1")
+    assert "--truncation" in result.err
     assert "': --scale, --is-dark" in result.err
-    result = cli("sample", "nowhere", "--truncation", "1")
-    assert result.code == 2 and "nowhere does not exist" in result.err
+    cli.refuse(2, "nowhere does not exist", "sample", "nowhere", "--truncation", "1")
 
 
-def test_samples_that_are_no_images_are_written_to_an_npz_alone(cli, trained, monkeypatch):
+def test_samples_that_are_no_images_are_written_to_an_npz_alone(cli, run, monkeypatch):
     monkeypatch.setattr(Linear, "sample", draw_words, raising=False)
-    result = cli("sample", trained / "run", "-n", "3", "--out", "a.png")
-    assert result.code == 2
-    assert "The model generates words int32 [5], which is no image.\nWrite" in result.err
+    words = "The model generates words int32 [5], which is no image.\nWrite"
+    cli.refuse(2, words, "sample", run, "-n", "3", "--out", "a.png")
     assert not os.path.exists("a.png")
-    result = cli("sample", trained / "run", "-n", "3", "--out", "a.npz")
-    assert result.code == 0, result.err
+    result = cli.succeed("sample", run, "-n", "3", "--out", "a.npz")
     assert result.out == "a.npz  3 samples of step 6, seed 0\n"
     with np.load("a.npz") as file:
         assert file["words"].shape == (3, 5)
@@ -262,11 +252,11 @@ def rows(count):
         ((1 / 0 for _ in [0]), "in its hook 'sample': ZeroDivisionError"),
     ],
 )
-def test_a_wrong_hook_is_one_sentence(trained, monkeypatch, result, message):
+def test_a_wrong_hook_is_one_sentence(run, monkeypatch, result, message):
     answers = [rows(4), result]
     sample = hookimpl(lambda self, request: answers.pop(0))
     monkeypatch.setattr(Linear, "sample", sample, raising=False)
-    with toolkit.open_trained(str(trained / "run")) as model:
+    with toolkit.open_trained(str(run)) as model:
         assert model.sample(4)["images"].shape == (4, 2, 2, 1)  # one dict of all is enough
         with pytest.raises(ToolkitError, match=message):
             model.sample(4)
