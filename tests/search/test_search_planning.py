@@ -157,8 +157,7 @@ def test_the_budget_of_a_configuration_file_and_the_ends_of_what_varies_are_plan
     words = ["search", "--search-dir", "s", "--plugin", LINEAR, "--data", write_bars("bars.npz")]
     words += ["--vary", "learning_rate=1e-4..1e-2:log", "--vary", "batch_size=16,32"]
     words += ["--sampler", "random", "--trials", 3, "--config", "my.toml", "--dry-run", "--json"]
-    result = cli(*words)
-    assert result.code == 0, result.err
+    result = cli.succeed(*words)
     assert json.loads(result.out)["study"]["budget"] == {"kind": "steps", "amount": 70}
     expected = "checked  the options of 3 configurations and of the space's limits; 4 graphs built"
     assert expected in result.err

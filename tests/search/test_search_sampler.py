@@ -3,25 +3,16 @@
 import pytest
 from search_fixtures import RATE, SIZE, row, small_definition
 
-from toolkit.search.definition import (
-    CHOICE,
-    FLOAT,
-    GRID,
-    INT,
-    RANDOM,
-    TPE,
-    Configuration,
-    Dimension,
-)
+from toolkit.search.definition import GRID, RANDOM, TPE, Configuration, Dimension
 from toolkit.search.sampler import batches, make_study, needs_results, sample_batch
 
 DIMENSIONS = (
     RATE,
-    Dimension("momentum", FLOAT, 0.0, 0.9, step=0.1),
-    Dimension("width", INT, 8, 1024, is_log=True),
-    Dimension("depth", INT, 1, 8, step=2),
-    Dimension("flip", CHOICE, choices=(True, False)),
-    Dimension("hidden", CHOICE, choices=([64], [64, 32])),
+    Dimension("momentum", "float", 0.0, 0.9, step=0.1),
+    Dimension("width", "int", 8, 1024, is_log=True),
+    Dimension("depth", "int", 1, 8, step=2),
+    Dimension("flip", "choice", choices=(True, False)),
+    Dimension("hidden", "choice", choices=([64], [64, 32])),
 )
 
 
@@ -67,7 +58,7 @@ def test_a_configuration_follows_from_the_seed_of_the_study_and_its_number():
 
 
 def test_a_grid_has_each_combination_in_order():
-    space = (Dimension("depth", INT, 1, 3, step=2), SIZE)
+    space = (Dimension("depth", "int", 1, 3, step=2), SIZE)
     definition = small_definition(sampler=GRID, space=space, trials=4)
     values = [tuple(values.values()) for values in first_batch(definition)]
     assert values == [(1, 16), (1, 32), (3, 16), (3, 32)]
@@ -75,14 +66,14 @@ def test_a_grid_has_each_combination_in_order():
 
 @pytest.mark.parametrize("sampler", [RANDOM, TPE])
 def test_no_configuration_is_sampled_twice_while_there_are_others(sampler):
-    space = (Dimension("depth", INT, 1, 5), SIZE)
+    space = (Dimension("depth", "int", 1, 5), SIZE)
     definition = small_definition(sampler=sampler, space=space, trials=10)
     known = sample(definition, None)
     assert len({tuple(each.values.values()) for each in known.values()}) == 10
 
 
 def test_tpe_leaves_no_configuration_out_for_one_that_it_likes():
-    definition = small_definition(trials=30, space=(Dimension("depth", INT, 1, 30),))
+    definition = small_definition(trials=30, space=(Dimension("depth", "int", 1, 30),))
     known = {}
     for numbers in batches(definition):
         rows = history(known, lambda number, values: (0, -values["depth"]))
@@ -124,7 +115,7 @@ def test_optuna_sees_a_failure_as_the_worst_and_a_stop_as_pruned():
 
 
 def test_a_part_of_a_grid_with_more_points_than_fit_in_memory():
-    space = (Dimension("n", INT, 1, 10**15, 1), Dimension("width", INT, 8, 10**9, is_log=True))
+    space = (Dimension("n", "int", 1, 10**15, 1), Dimension("width", "int", 8, 10**9, is_log=True))
     definition = small_definition(sampler=GRID, trials=3, space=space)
     points = first_batch(definition)
     assert points == first_batch(definition)

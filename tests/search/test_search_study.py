@@ -44,20 +44,14 @@ class Killed(Exception):
 
 
 class Workers:
-    """Threads, each as a process with a study of its own, that are killed at random moments.
+    """Threads, each as a process with a study of its own, that are killed at random moments."""
 
-    Attributes:
-        trainings: how often each trial was begun.
-        kills: how many there were.
-    """
-
-    def __init__(self, definition, folder, seed, kill_rate):
-        self.trainings = collections.Counter()
+    def __init__(self, definition, folder):
+        self.trainings = collections.Counter()  # how often each trial was begun
         self.kills = 0
         self._definition = definition
         self._folder = folder
-        self._random = random.Random(seed)
-        self._kill_rate = kill_rate
+        self._random = random.Random(1)
         self._lock = threading.Lock()
         self._present = set()
 
@@ -91,7 +85,7 @@ class Workers:
 
     def _die_at_times(self):
         with self._lock:
-            if self._random.random() < self._kill_rate:
+            if self._random.random() < 0.3:
                 self.kills += 1
                 raise Killed
 
@@ -101,7 +95,7 @@ def test_kills_and_the_number_of_workers_change_no_result(name, tmp_path):
     definition = small_definition(**STUDIES[name])
     expected = undisturbed_rows(definition, tmp_path / "one")
     assert sum(len(row.paths) for row in expected) == definition.trials * len(definition.seeds)
-    workers = Workers(definition, tmp_path / "many", 1, kill_rate=0.3)
+    workers = Workers(definition, tmp_path / "many")
     assert workers.run(4) == expected
     assert workers.kills > 5
     assert sum(workers.trainings.values()) - len(workers.trainings) <= workers.kills

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from unittest import mock
 
 import pytest
 from fake_trials import make_evaluations, open_study
@@ -211,9 +212,7 @@ def test_a_failure_after_a_rung_keeps_the_value_of_the_rung(tmp_path):
 
 @pytest.mark.parametrize("error, length", [(UsageError, 1), (DataError, None)])
 def test_data_that_cannot_be_opened_are_no_configuration_of_one_step(monkeypatch, error, length):
-    def choose(plugins, resolved):
-        raise error("the share is not mounted")
-
+    choose = mock.Mock(side_effect=error("the share is not mounted"))
     monkeypatch.setattr("toolkit.search.trial_options.choose_by_data", choose)
     study = small_definition(budget=Budget("examples", 300))
     with contextlib.nullcontext() if length else pytest.raises(error):
