@@ -1,6 +1,5 @@
 """`toolkit compare`: what differs, groups of seeds, verdicts, and what is not comparable."""
 
-import json
 import os
 
 import numpy as np
@@ -205,8 +204,7 @@ def test_other_tests_are_not_comparable_and_say_why(here, test, other, data, rea
 
 def test_other_labels_of_one_table_are_not_comparable(here):
     for name, label in (("a", "price"), ("b", "rent")):
-        stored = {"table": {"labels": [label]}}
-        data = dict(DATA, stored=stored)
+        data = dict(DATA, stored={"table": {"labels": [label]}})
         write_run(name, metrics={"accuracy": 0.9}, manifest={"data": data})
     assert obstacle("a", "b") == "other labels: price and rent"
 
@@ -242,16 +240,6 @@ def test_a_verdict_says_that_pairs_are_lost(here):
     assert "not paired: b has no values of its examples" in verdicts("a", "b")[0][1]
 
 
-EXAMPLES = "a/reports/test-100/examples.npz"
-
-
-@pytest.mark.parametrize("place", ["../b/reports", "/etc", 3, "reports/none"])
-def test_reports_elsewhere_are_not_read(here, place):
-    write_tested("a", 100, test={"reports": place})
-    os.makedirs("b"), os.rename("a/reports/test-100", "b/reports")
-    assert read_examples(read_record("a"), "accuracy") is None
-
-
 @pytest.mark.parametrize("part", ["reports", "reports/test-100", "reports/test-100/examples.npz"])
 def test_links_to_values_of_examples_are_not_followed(here, part):
     (run,) = records(write_tested("a", 100))
@@ -261,15 +249,13 @@ def test_links_to_values_of_examples_are_not_followed(here, part):
     assert read_examples(run, "accuracy") is None
 
 
-@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04", b"\x93NUMPY", b"x" * 1000])
-def test_a_pipe_or_a_damaged_file_of_examples_is_not_used(here, content):
+def test_a_pipe_or_a_damaged_file_of_examples_is_not_used(here):
     (run,) = records(write_tested("a", 100))
-    os.remove(EXAMPLES)
-    if content is None:
-        os.mkfifo(EXAMPLES)  # to open it would block
-    else:
-        with open(EXAMPLES, "wb") as file:
-            file.write(content)
+    path = here / "a/reports/test-100/examples.npz"
+    path.write_bytes(b"PK\x03\x04")
+    assert read_examples(run, "accuracy") is None
+    path.unlink()
+    os.mkfifo(str(path))  # to open it would block
     assert read_examples(run, "accuracy") is None
 
 
@@ -285,7 +271,7 @@ def test_the_command_and_its_json_have_the_comparison(here, cli):
     assert "learning_rate  0.01 (default)  0.1 (flag)" in result.out
     assert "accuracy: a is better than b" in result.out
     assert "learning_rate differs (0.01, 0.1)" in result.out.split("parting")[1]
-    facts = json.loads(cli("compare", "a", "b", "--json").out)
+    facts = cli("compare", "a", "b", "--json").json()
     assert [run["name"] for run in facts["runs"]] == ["a", "b"]
     assert facts["options"] == [
         {"name": "learning_rate", "values": [0.01, 0.1], "origins": ["default", "flag"]}
@@ -298,38 +284,28 @@ def test_the_command_and_its_json_have_the_comparison(here, cli):
 def test_a_folder_stands_for_its_runs(here, cli):
     for seed in (1, 2):
         write_run(f"runs/{seed}", metrics={"accuracy": 0.9}, seed=seed)
-    os.makedirs("runs/broken")
-    for name in ("commits.jsonl", "config.json"):
-        open(f"runs/broken/{name}", "w").close()
-    result = cli("compare", "runs")
-    assert result.code == 0 and "runs/1, runs/2" in result.out and "seeds 1, 2" in result.out
-    assert "warning: runs/broken is left out" in result.err
+    out = cli.succeed("compare", "runs").out
+    assert "runs/1, runs/2" in out and "seeds 1, 2" in out
 
 
 @pytest.mark.parametrize(
-    "argv, code, message",
+    "argv, message",
     [
-        (["a"], 2, "needs two runs"),
-        (["a", "a"], 2, "needs two runs"),
-        (["a", "nowhere"], 2, "does not exist"),
-        (["a", "empty"], 2, "There is no run in empty."),
-        (["a", "b", "--metric", "acuracy"], 2, "No run has a metric 'acuracy'"),
-        (["a", "b", "--level", "2"], 2, "--level"),
+        (["a", "a"], "needs two runs"),
+        (["a", "b", "--metric", "acuracy"], "No run has a metric 'acuracy'"),
+        (["a", "b", "--level", "2"], "--level"),
     ],
 )
-def test_mistakes_are_one_sentence_and_exit_code_2(here, cli, argv, code, message):
-    for name in "abc":
+def test_mistakes_are_one_sentence_and_exit_code_2(here, cli, argv, message):
+    for name in "ab":
         write_run(name, metrics={"accuracy": 0.9})
-    os.mkdir("empty")
-    result = cli("compare", *argv)
-    assert result.code == code and message in result.err and "Traceback" not in result.err
+    cli.refuse(2, message, "compare", *argv)
 
 
 def test_a_damaged_run_ends_the_command_or_is_left_out_with_a_note(here, cli):
     write_run("a"), write_run("b"), write_run("c")
     os.remove("b/commits.jsonl")
-    result = cli("compare", "a", "b")
-    assert result.code == 5 and "commits.jsonl is missing" in result.err
+    cli.refuse(5, "commits.jsonl is missing", "compare", "a", "b")
     for names in (["a", "b", "c"], ["."]):
         result = cli("compare", *names)
         assert result.code == 0 and "warning: b is left out: " in result.err
@@ -374,10 +350,10 @@ def test_an_option_that_is_none_is_told_from_one_that_a_run_lacks(here, cli):
 
 
 def test_a_reason_that_holds_for_all_metrics_is_stated_once(here):
-    both = {"directions": {"accuracy": "max", "loss": "min"}}
-    write_run("a", metrics={"accuracy": 0.9, "loss": 1.0}, test=dict(both, examples=50))
-    options = {"learning_rate": 0.1}
-    write_run("b", metrics={"accuracy": 0.9, "loss": 1.0}, test=dict(both, examples=13), **options)
+    for name, examples in (("a", 50), ("b", 13)):
+        test = {"directions": {"accuracy": "max", "loss": "min"}, "examples": examples}
+        metrics = {"accuracy": 0.9, "loss": 1.0}
+        write_run(name, metrics=metrics, test=test, learning_rate=examples)
     assert verdicts("a", "b") == [
         ("not comparable", "a and b are not comparable: other test split: 50 and 13 examples")
     ]

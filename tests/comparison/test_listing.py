@@ -50,7 +50,7 @@ def test_a_table_has_state_step_metric_time_data_and_options(here, cli):
     write_run("runs/a", metrics={"loss": 0.1, "accuracy": 0.9}, test={"intervals": INTERVAL})
     write_run("runs/b", metrics={"loss": 0.2, "accuracy": 0.7}, seed=2)
     result = cli("runs")
-    assert result.code == 0 and result.err == ""
+    assert (result.code, result.err) == (0, "")
     header, *rows = result.out.splitlines()
     assert header.split() == ["name", "status", "step", "accuracy", "time", "data", "options"]
     assert rows[0].split("  ")[0] == "runs/a" and "0.9000 [0.8000, 0.9500]" in rows[0]
@@ -72,8 +72,7 @@ def test_the_best_run_is_first_whatever_is_better(here, cli):
 
 def test_a_metric_that_no_run_has_is_refused(here, cli):
     write_run("a", metrics={"loss": 0.1, "accuracy": 0.9, "loss/kl": 0.3})
-    result = cli("runs", ".", "--metric", "acuracy")
-    assert result.code == 2 and "No run has the metric 'acuracy'." in result.err
+    result = cli.refuse(2, "No run has the metric 'acuracy'.", "runs", ".", "--metric", "acuracy")
     assert "Did you mean 'accuracy'?" in result.err
     assert names(cli("runs", ".", "--where", "loss/kl<0.5")) == ["a"]
 
@@ -107,16 +106,15 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
 def test_conditions_compare_options_metrics_and_fields(here, cli, condition, matches):
     write_run("a", metrics={"accuracy": 0.9, "top-3": 0.95}, clip=None, flag=False)
     write_run("b", learning_rate=0.1, flag=True, clip=2, **{"with": ["ema", "swa"]})
-    result = cli("runs", ".", "--where", condition, "--sort", "name")
-    assert result.code == 0, result.err
+    result = cli.succeed("runs", ".", "--where", condition, "--sort", "name")
     assert names(result) == matches
 
 
 def test_a_column_of_runs_beyond_the_limit_is_known(here, cli):
     write_run("tested", metrics={"top-3": 0.9}, manifest={"created": "2025"})
     write_run("training")
-    result = cli("runs", ".", "--limit", "1", "--columns", "name, top-3, learning-rate")
-    assert result.out.splitlines()[0].split() == ["name", "top-3", "learning_rate"], result.err
+    result = cli.succeed("runs", ".", "--limit", "1", "--columns", "name, top-3, learning-rate")
+    assert result.out.splitlines()[0].split() == ["name", "top-3", "learning_rate"]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +128,7 @@ def test_a_column_of_runs_beyond_the_limit_is_known(here, cli):
 )
 def test_a_condition_that_can_match_nothing_is_a_mistake(here, cli, condition, message):
     write_run("a", metrics={"accuracy": 0.9})
-    result = cli("runs", ".", "--where", condition)
-    assert result.code == 2 and message in result.err and result.out == ""
+    assert cli.refuse(2, message, "runs", ".", "--where", condition).out == ""
 
 
 def test_a_name_that_no_run_has_is_a_mistake_with_a_few_suggestions(here, cli):

@@ -1,6 +1,5 @@
 """The record of a run says how it is, whatever its folder contains."""
 
-import json
 import os
 
 import pytest
@@ -15,12 +14,8 @@ from toolkit.storage.folder_lock import FolderLock
 
 def test_a_finished_run_has_its_end_options_and_metrics(here):
     record = read_record(write_run("a", metrics={"accuracy": 0.9}, learning_rate=0.1))
-    assert (record.name, record.status, record.step, record.total_steps) == (
-        "a",
-        "finished",
-        100,
-        100,
-    )
+    assert (record.name, record.status) == ("a", "finished")
+    assert (record.step, record.total_steps) == (100, 100)
     assert record.options["learning_rate"] == 0.1 and "folder" not in record.options
     assert record.origins["learning_rate"].saved == "flag"
     assert record.metrics == {"accuracy": 0.9}
@@ -50,9 +45,8 @@ def test_a_run_that_was_trained_but_not_tested_was_killed(here):
 
 def test_a_run_without_a_step_is_unstarted(here):
     os.mkdir("a")
-    open("a/.lock", "w").close()
-    with open("a/config.json", "w") as file:
-        json.dump({"plugin": "mine", "data": "x.npz", "steps": 3}, file)
+    (here / "a/.lock").touch()
+    (here / "a/config.json").write_text('{"plugin": "mine", "data": "x.npz", "steps": 3}')
     record = read_record("a")
     assert (record.status, record.plugin, record.data_name) == ("unstarted", "mine", "x.npz")
     assert record.options == {"data": "x.npz", "steps": 3}
@@ -61,8 +55,7 @@ def test_a_run_without_a_step_is_unstarted(here):
 @pytest.mark.parametrize("name", ["config.json", "commits.jsonl"])
 def test_a_damaged_run_gives_one_sentence(here, name):
     write_run("a")
-    with open(f"a/{name}", "w") as file:
-        file.write("{\n")
+    (here / "a" / name).write_text("{\n")
     with pytest.raises(CheckpointError, match=name):
         read_record("a")
     os.remove(f"a/{name}")
@@ -80,7 +73,7 @@ def test_runs_are_found_in_their_order_and_not_within_runs(here):
     for path in ("b/2", "b/10", "a", "a/inner", ".hidden/c", "d/e/f"):
         write_run(path)
     os.makedirs("web")
-    open("web/manifest.json", "w").close()
+    (here / "web/manifest.json").touch()
     assert [os.path.relpath(path) for path in find_runs(".")] == ["a", "b/10", "b/2", "d/e/f"]
     assert [os.path.relpath(path) for path in find_runs("a/inner")] == ["a/inner"]
 

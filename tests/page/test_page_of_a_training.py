@@ -1,12 +1,14 @@
 """A run writes its page at its end, however it ends; nothing depends on the page."""
 
 import os
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from linear_fixtures import Linear
 
-from toolkit import DivergedError, ToolkitError, hookimpl, save_grid, testing, tf
+from toolkit import DivergedError, ToolkitError, hookimpl, save_grid, testing, tf, train
 from toolkit.audit.checks import run_checks
 from toolkit.cli import report
 from toolkit.comparison.record import read_runs
@@ -38,14 +40,12 @@ class FailingAtTheEnd(Linear):
 
 
 def read_page():
-    with open("run/report.html", "rb") as file:
-        return file.read()
+    return Path("run/report.html").read_bytes()
 
 
 def write_again():
     writer.write_run_page("run", "again.html")
-    with open("again.html", "rb") as file:
-        return file.read()
+    return Path("again.html").read_bytes()
 
 
 def has_status(status):
@@ -68,10 +68,8 @@ def test_the_page_of_each_end_is_the_one_that_is_written_later(data, plugin, err
 
 
 def test_a_run_that_ends_before_its_loop_has_the_page_that_is_written_later(data, monkeypatch):
-    def fail(*arguments):
-        raise RetryError("The disk is full.")
-
-    monkeypatch.setattr(run_log, "write_copies", fail)
+    full = mock.Mock(side_effect=RetryError("The disk is full."))
+    monkeypatch.setattr(run_log, "write_copies", full)
     with pytest.raises(RetryError):
         testing.train(Linear, "run", data=data, steps=6)
     assert not has_status("running")
@@ -94,18 +92,11 @@ def test_no_page_leaves_it_out(data):
 
 def test_a_page_that_cannot_be_written_is_one_warning(data, monkeypatch):
     lines = []
-
-    def fail(folder, path):
-        raise ToolkitError("A reason.")
-
-    monkeypatch.setattr(writer, "write_run_page", fail)
-    import toolkit
-
-    toolkit.train(Linear(), "run", {"data": data, "steps": 2}, say=lines.append)
+    monkeypatch.setattr(writer, "write_run_page", mock.Mock(side_effect=ToolkitError("A reason.")))
+    train(Linear(), "run", {"data": data, "steps": 2}, say=lines.append)
     assert [line for line in lines if "report.html" in line] == [
         "warning: report.html is not written: A reason."
     ]
     assert RunFolder(os.path.abspath("run")).state()["status"] == "finished"
-    with open("run/console.log", encoding="utf-8") as file:
-        log = file.read()
+    log = Path("run/console.log").read_text("utf-8")
     assert all(line in log for line in lines)
