@@ -130,8 +130,7 @@ def test_each_kind_of_damage_is_named_with_its_repair(cli, trained, name):
     damage_run, fault, repairs = DAMAGES[name]
     damage_run(trained / "run")
     before = sha256s(trained)
-    verified = cli("verify", trained / "run")
-    assert verified.code == 6 and fault in verified.err
+    verified = cli.refuse(6, fault, "verify", trained / "run")
     assert verified.err.endswith("toolkit doctor trained/run\n")
     more = re.search(r"\((\d+) more fault", verified.err)
     count = 1 + int(more.group(1) if more else 0)

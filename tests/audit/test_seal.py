@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from file_fixtures import read_json
@@ -17,9 +18,8 @@ class Reporting(Linear):
     @hookimpl
     def evaluated(self, folder, metrics):
         os.makedirs(os.path.join(folder, "inner"))
-        for name in ("metrics.json", os.path.join("inner", "text.txt")):
-            with open(os.path.join(folder, name), "w") as file:
-                json.dump(metrics, file)
+        for name in ("metrics.json", "inner/text.txt"):
+            Path(folder, name).write_text(json.dumps(metrics))
 
 
 class Crash(BaseException):

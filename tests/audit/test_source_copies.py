@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+from pathlib import Path
+from unittest import mock
 
 import pytest
 from file_fixtures import forget_modules, read_json
@@ -18,17 +20,13 @@ from toolkit.storage import source_copies
 def copies_in(run):
     """Path -> text of each copy in a run folder."""
     root = run / "sources"
-    return {
-        str(path.relative_to(root)): path.read_text()
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)): path.read_text() for path in files}
 
 
 def train_with_mate():
     """A run of mine.py, which imports its neighbour mate.py."""
-    with open("mate.py", "w") as file:
-        file.write("FACTOR = 1.0\n")
+    Path("mate.py").write_text("FACTOR = 1.0\n")
     argv = ["--plugin", write_plugin("    import mate"), "--data", write_bars("bars.npz")]
     assert run_command(["run", *argv, "--run-dir", "run", "--steps", "4"]) == 0
 
@@ -84,11 +82,7 @@ def test_a_file_that_changes_while_the_run_begins_is_omitted(here):
 def test_a_kill_or_a_full_disk_leaves_no_version_in_part(here, monkeypatch, error, raised):
     folder = source_copies.Folder(str(here))
     hashes = {name: hashlib.sha256(b"x").hexdigest() for name in ("a.py", "b.py")}
-
-    def write(path):
-        raise error
-
-    monkeypatch.setattr(source_copies, "sync", write)
+    monkeypatch.setattr(source_copies, "sync", mock.Mock(side_effect=error))
     with pytest.raises(raised):
         source_copies.write_copies(folder, "a", hashes, lambda name: b"x")
     assert os.listdir("sources") == []
@@ -104,8 +98,7 @@ def test_a_kill_or_a_full_disk_leaves_no_version_in_part(here, monkeypatch, erro
 def test_verify_names_a_copy_that_is_not_as_it_was_written(mate, cli, damage, message):
     (path,) = (mate / "run" / "sources").glob("*/mate.py")
     damage(path)
-    result = cli("verify", "run")
-    assert result.code == 6 and f"sources: sources/{path.parent.name}/{message}" in result.err
+    cli.refuse(6, f"sources: sources/{path.parent.name}/{message}", "verify", "run")
 
 
 def test_a_session_may_leave_out_the_copies(mate, cli):
@@ -122,6 +115,5 @@ def test_commands_name_the_copies_if_the_plugin_is_gone(cli):
     os.remove("mine.py")
     (folder,) = os.listdir("run/sources")
     for command in (["evaluate", "run"], ["resume", "run"], ["predict", "run", "bars.npz"]):
-        result = cli(*command)
-        assert result.code == 2 and "There is no plugin file" in result.err
+        result = cli.refuse(2, "There is no plugin file", *command)
         assert f"A copy of the code that trained the run is in run/sources/{folder}." in result.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from unittest import mock
 
 import process_fixtures
 import pytest
@@ -26,15 +27,8 @@ from toolkit.audit.replay import compare_runs, find_segment, replay_segment
 from toolkit.errors import CheckFailed, DivergedError, InterruptedRun, RetryError, UsageError
 from toolkit.storage.run_folder import RunFolder
 
+TRAIN = "toolkit.training.trainer.Trainer.train"
 BEST = ["--best-metric", "accuracy", "--eval-batch-size", 5]  # as `trained` has them
-# Another factor in each process.
-RANDOM_FACTOR = """
-    @hookimpl
-    def loss(self, labels, outputs):
-        import os
-        factor = 1.0 + int.from_bytes(os.urandom(2), "big") / 65536
-        return Linear.loss(self, labels, {"logits": factor * outputs["logits"]})
-"""
 
 
 @pytest.fixture
@@ -52,28 +46,26 @@ def train_with(cli, body, *more):
 # ------------------------------------------------------------------------------------- the folder
 
 
-def test_each_part_of_an_intact_run_has_a_line(cli, trained):
-    result = cli("verify", trained / "run")
+def test_each_part_of_an_intact_run_has_a_line(cli, run):
+    result = cli("verify", run)
     assert (result.code, result.err) == (0, "")
     checks = {line[:12].strip(): line[12:] for line in result.out.splitlines()}
-    names = ["commit log", "manifest", "checkpoints", "metrics", "config", "seal"]
-    names += ["sources", "ok"]
-    assert list(checks) == names
+    names = "commit log, manifest, checkpoints, metrics, config, seal, sources, ok"
+    assert ", ".join(checks) == names
     assert checks["manifest"] == "finished, step 6"
     assert checks["commit log"] == "10 entries, 1 session"
-    last = (trained / "run" / "commits.jsonl").read_text().splitlines()[-1]
-    assert f"head {json.loads(last)['hash']}\n" in cli("verify", "-v", trained / "run").out
+    last = (run / "commits.jsonl").read_text().splitlines()[-1]
+    assert f"head {json.loads(last)['hash']}\n" in cli("verify", "-v", run).out
     assert checks["checkpoints"] == "steps 2, 4, 6"
 
 
-def test_json_is_one_object_with_the_faults(cli, trained):
-    result = cli("verify", trained / "run", "--json", "--replay", ":")
-    facts = json.loads(result.out)
-    assert result.code == 0 and [check["faults"] for check in facts["checks"]] == [[]] * 7
+def test_json_is_one_object_with_the_faults(cli, run):
+    facts = cli.succeed("verify", run, "--json", "--replay", ":").json()
+    assert [check["faults"] for check in facts["checks"]] == [[]] * 7
     assert (facts["replay"]["from"], facts["replay"]["to"]) == (4, 6)
-    damage(trained / "run", 6)
-    result = cli("verify", trained / "run", "--json")
-    facts = json.loads(result.out)
+    damage(run, 6)
+    result = cli("verify", run, "--json")
+    facts = result.json()
     assert result.code == 6 and facts["fault"].startswith("checkpoints: model.ckpt-6.")
     assert [c["name"] for c in facts["checks"] if c["faults"]] == ["checkpoints"]
 
@@ -94,8 +86,7 @@ def test_a_segment_trains_to_the_same_bits_again_and_no_file_changes(
     cli, trained, steps, first, last
 ):
     before = sha256s(trained)
-    result = cli("verify", trained / "run", "--replay", steps)
-    assert result.code == 0, result.err
+    result = cli.succeed("verify", trained / "run", "--replay", steps)
     line, verdict = result.out.splitlines()[-2:]
     assert f"steps {first} to {last}, step {last}: tensors " in line
     assert line.endswith("bytes of metrics.jsonl are equal")
@@ -103,59 +94,51 @@ def test_a_segment_trains_to_the_same_bits_again_and_no_file_changes(
     assert sha256s(trained) == before
 
 
-def test_a_seed_without_chaos_is_refused(cli, trained):
-    result = cli("verify", trained / "run", "--seed", 5)
-    assert result.code == 2 and "--seed is that of --chaos" in result.err
+def test_a_seed_without_chaos_is_refused(cli, run):
+    cli.refuse(2, "--seed is that of --chaos", "verify", run, "--seed", 5)
 
 
 @pytest.mark.parametrize("flags", [["--replay", ":"], ["--chaos", 1]])
 def test_a_replay_is_nowhere_but_in_the_temporary_folder(cli, trained, monkeypatch, flags):
     monkeypatch.setenv("TMPDIR", "file")
     (trained.parent / "file").write_text("")
-    result = cli("verify", trained / "run", *flags)
-    assert result.code == 2
-    assert "Error: TMPDIR=file cannot be written: Not a directory." in result.err
+    words = "Error: TMPDIR=file cannot be written: Not a directory."
+    cli.refuse(2, words, "verify", trained / "run", *flags)
 
 
 @pytest.mark.parametrize(
     "steps, message, hint",
     [
         ("1:4", "There is no checkpoint of step 1 to start from", "starts from one of 0, 2."),
-        ("-2:4", "There is no checkpoint of step -2 to start from", "starts from one of 0, 2."),
         ("4:2", "step 4 to start from, before step 2.", "starts from one of 0."),
         ("6:", "step 6 to start from, before step 6.", "starts from one of 0, 2, 4."),
         ("2:5", "run has no commit of step 5.", "ends at one of 2, 4, 6."),
-        (":0", "run has no commit of step 0.", "ends at one of 2, 4, 6."),
     ],
 )
-def test_a_segment_that_does_not_exist_is_refused(cli, trained, steps, message, hint):
-    result = cli("verify", trained / "run", "--replay", steps)
-    assert result.code == 2
-    assert message in result.err and hint in result.err
+def test_a_segment_that_does_not_exist_is_refused(cli, run, steps, message, hint):
+    result = cli.refuse(2, message, "verify", run, "--replay", steps)
+    assert hint in result.err
 
 
 @pytest.mark.parametrize("steps", ["", "4", "a:b", "2:4:6", "0x2:4", "2.0:4", "1:" + "9" * 5000])
-def test_a_text_in_another_form_is_refused_before_the_run_is_read(cli, trained, steps):
-    damage(trained / "run", 6)
-    result = cli("verify", trained / "run", "--replay", steps)
-    assert (result.code, result.out) == (2, "")
-    assert f"--replay '{steps}' is not FROM:TO" in result.err
+def test_a_text_in_another_form_is_refused_before_the_run_is_read(cli, run, steps):
+    damage(run, 6)
+    words = f"--replay '{steps}' is not FROM:TO"
+    assert cli.refuse(2, words, "verify", run, "--replay", steps).out == ""
     os.mkdir("my run")
-    result = cli("verify", "--replay", "my run")
-    assert (result.code, result.out) == (2, "")
-    assert "toolkit verify --replay : 'my run' (the whole run: 0:)" in result.err
+    words = "toolkit verify --replay : 'my run' (the whole run: 0:)"
+    assert cli.refuse(2, words, "verify", "--replay", "my run").out == ""
 
 
-def test_a_run_without_a_commit_has_nothing_to_replay(trained):
-    cut_log(trained / "run", 2)
+def test_a_run_without_a_commit_has_nothing_to_replay(run):
+    cut_log(run, 2)
     with pytest.raises(UsageError, match="run has no checkpoint yet"):
-        find_segment(RunFolder(str(trained / "run")), None, None)
+        find_segment(RunFolder(str(run)), None, None)
 
 
 def test_a_replay_cannot_start_from_a_deleted_checkpoint(cli, enter):
     enter("--keep-checkpoints", 1)
-    result = cli("verify", "run", "--replay", "2:6")
-    assert result.code == 2 and "There is no checkpoint of step 2" in result.err
+    cli.refuse(2, "There is no checkpoint of step 2", "verify", "run", "--replay", "2:6")
     assert cli("verify", "run", "--replay", ":4").code == 0  # compared by its hash
 
 
@@ -164,9 +147,8 @@ def test_a_plugin_that_has_changed_or_is_gone_prevents_a_replay_alone(cli, here)
     with open("mine.py", "a") as file:
         file.write("raise SystemExit('executed')\n")
     forget()
-    result = cli("verify", "run", "--replay", ":", "--trust")
-    assert result.code == 2
-    assert "cannot be trained again here: plugin 'mine' has changed (mine.py)." in result.err
+    words = "cannot be trained again here: plugin 'mine' has changed (mine.py)."
+    result = cli.refuse(2, words, "verify", "run", "--replay", ":", "--trust")
     assert "sources/ in the run has copies" in result.err
     os.remove("mine.py")
     forget()
@@ -176,9 +158,8 @@ def test_a_plugin_that_has_changed_or_is_gone_prevents_a_replay_alone(cli, here)
 
 def test_a_plugin_that_is_not_reproducible_is_reported_with_tensor_and_number(cli, here):
     train_with(cli, UNSEEDED, "--steps-per-call", 1)
-    result = cli("verify", "run", "--replay", "2:4")
-    assert result.code == 6
-    assert "Step 4 differs: linear/b differs in 3 of 3 numbers, first in number 0: " in result.err
+    words = "Step 4 differs: linear/b differs in 3 of 3 numbers, first in number 0: "
+    result = cli.refuse(6, words, "verify", "run", "--replay", "2:4")
     assert "draw with run.uniform" in result.err
 
 
@@ -193,33 +174,21 @@ def test_a_different_metric_is_reported_with_line_and_name(trained, golden):
 
 
 @pytest.mark.parametrize(
-    "error, code, message",
+    "place, error, code, message",
     [
-        (DivergedError("Training diverged."), 6, "did not reach step 6: Training diverged."),
-        (InterruptedRun("Go on.", signum=2), 130, "The replay was interrupted."),
-        (RetryError("/tmp/x cannot be written."), 138, "the run is unchanged."),
+        (TRAIN, DivergedError("Diverged."), 6, "did not reach step 6: Diverged."),
+        (TRAIN, InterruptedRun("Go on.", signum=2), 130, "The replay was interrupted."),
+        (TRAIN, RetryError("/tmp/x cannot be written."), 138, "the run is unchanged."),
+        ("shutil.copyfile", OSError(28, "Disk full"), 138, "cannot be written: Disk full."),
     ],
 )
 def test_an_error_in_a_replay_is_reported_as_one_of_the_replay(
-    cli, trained, monkeypatch, error, code, message
+    cli, trained, monkeypatch, place, error, code, message
 ):
-    def fail(trainer):
-        raise error
-
-    monkeypatch.setattr("toolkit.training.trainer.Trainer.train", fail)
-    result = cli("verify", trained / "run", "--replay", ":")
-    assert result.code == code and message in result.err
+    monkeypatch.setattr(place, mock.Mock(side_effect=error))
+    result = cli.refuse(code, message, "verify", trained / "run", "--replay", ":")
     assert "toolkit resume" not in result.err
-
-
-def test_a_full_disk_in_a_replay_is_a_fault_of_the_machine(cli, trained, monkeypatch):
-    def fail(source, target):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("shutil.copyfile", fail)
-    result = cli("verify", trained / "run", "--replay", ":")
-    assert result.code == 138 and "cannot be written: No space left on device." in result.err
-    assert "the run is unchanged" in result.err and "Traceback" not in result.err
+    assert code != 138 or "the run is unchanged" in result.err
 
 
 @pytest.mark.parametrize("code", [138, 1])
@@ -246,8 +215,7 @@ def test_a_replay_has_the_best_checkpoint_of_before_so_that_a_value_within_the_n
     assert cli("run", *argv, "--steps", 6).code == 0
     last = RunFolder("run").metrics.read()[-1]
     assert last["step"] == 6 and last["within_noise"]
-    result = cli("verify", "run", "--replay", ":")
-    assert result.code == 0, result.err
+    cli.succeed("verify", "run", "--replay", ":")
 
 
 def test_a_replay_of_a_session_with_a_time_limit_has_its_records(cli, here):
@@ -255,14 +223,12 @@ def test_a_replay_of_a_session_with_a_time_limit_has_its_records(cli, here):
     data = write_bars("bars.npz", train=200)
     argv = ["--plugin", LINEAR, "--data", data, "--run-dir", "run", "--no-evaluate"]
     argv += ["--steps", 2000, "--batch-size", 1, "--checkpoint-steps", 200]
-    assert cli("run", *argv, "--pause-at", 200).code == 0
-    assert cli("resume", "run", "--max-secs", 10**6, "--pause-at", 400).code == 0
+    cli.succeed("run", *argv, "--pause-at", 200)
+    cli.succeed("resume", "run", "--max-secs", 10**6, "--pause-at", 400)
     assert [record["step"] for record in records("run")] == [200, 300, 400]
-    result = cli("verify", "run", "--replay", ":")
-    assert result.code == 0, result.err
-    result = cli("verify", "run", "--replay", "0:400")
-    assert result.code == 2
-    assert "changes at step 200: metrics were recorded each 200 steps, then each 100." in result.err
+    cli.succeed("verify", "run", "--replay", ":")
+    changed = "changes at step 200: metrics were recorded each 200 steps, then each 100."
+    cli.refuse(2, changed, "verify", "run", "--replay", "0:400")
 
 
 # --------------------------------------------------------------------------------- several sessions
@@ -278,9 +244,8 @@ def test_a_segment_of_equal_sessions_trains_again_and_one_across_a_changed_optio
     assert cli("verify", "run", "--replay", "0:4").code == 0
     assert cli("verify", "run", "--replay", "4:6").code == 0
     for check in (["--replay", "2:6"], ["--chaos", 1]):
-        result = cli("verify", "run", *check)
-        assert result.code == 2
-        assert "changes at step 4: learning_rate was 0.02, then 0.05." in result.err
+        words = "changes at step 4: learning_rate was 0.02, then 0.05."
+        result = cli.refuse(2, words, "verify", "run", *check)
     assert "--chaos trains the whole run again" in result.err
 
 
@@ -294,8 +259,7 @@ def test_a_segment_of_equal_sessions_trains_again_and_one_across_a_changed_optio
 def test_a_segment_across_a_change_of_the_steps_of_records_is_refused(cli, enter, change, clause):
     enter("--pause-at", 4)
     assert cli("resume", "run", *change).code == 0
-    result = cli("verify", "run", "--replay", "2:6")
-    assert result.code == 2 and f"changes at step 4: {clause}." in result.err
+    cli.refuse(2, f"changes at step 4: {clause}.", "verify", "run", "--replay", "2:6")
 
 
 def test_what_was_trained_twice_is_replayed_as_the_second_time_and_a_discarded_step_never(
@@ -306,8 +270,7 @@ def test_what_was_trained_twice_is_replayed_as_the_second_time_and_a_discarded_s
     flags = ["--learning-rate", 0.05, "--allow", "learning_rate", "--steps", 4]
     assert cli("resume", run, *flags).code == 0
     assert cli("verify", run, "--replay", "2:4").code == 0
-    result = cli("verify", run, "--replay", ":6")
-    assert result.code == 2 and "has no commit of step 6." in result.err
+    result = cli.refuse(2, "has no commit of step 6.", "verify", run, "--replay", ":6")
     assert "ends at one of 2, 4." in result.err
 
 
@@ -317,9 +280,8 @@ def test_what_was_trained_twice_is_replayed_as_the_second_time_and_a_discarded_s
 def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained):
     process_fixtures.take_turn()
     before = sha256s(trained)
-    result = cli("verify", trained / "run", "--chaos", 1, "--json")
-    assert result.code == 0, result.err
-    facts = json.loads(result.out)["chaos"]
+    result = cli.succeed("verify", trained / "run", "--chaos", 1, "--json")
+    facts = result.json()["chaos"]
     assert sum(facts["kills"].values()) == 1
     assert "step 6: tensors " in facts["result"]
     assert "kill 1 of 1: " in result.err
@@ -328,7 +290,5 @@ def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained):
 
 def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here):
     process_fixtures.take_turn()
-    train_with(cli, RANDOM_FACTOR)
-    result = cli("verify", "run", "--chaos", 1)
-    assert result.code == 6
-    assert "Step 6 differs: linear/b differs in " in result.err
+    train_with(cli, UNSEEDED)
+    cli.refuse(6, "Step 6 differs: linear/b differs in ", "verify", "run", "--chaos", 1)
