@@ -179,7 +179,7 @@ def full_disk():
 
 
 class Commands:
-    """Runs commands in this process: `cli("run", "--steps", "3")` -> Ended."""
+    """Runs commands in this process."""
 
     def __init__(self, capsys):
         self._capsys = capsys
@@ -205,6 +205,7 @@ class Commands:
 
 @pytest.fixture
 def cli(here, capsys):
+    """`cli("run", "--steps", "3")`: how the command ended; also `cli.succeed` and `cli.refuse`."""
     return Commands(capsys)
 
 
