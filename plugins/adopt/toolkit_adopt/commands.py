@@ -237,8 +237,8 @@ def _lift(settings: Dict[str, Any]) -> List[str]:
     from .dry_run import list_words, observe
 
     seen = observe(settings, as_written=True)
-    if seen.refusal is not None:
-        raise seen.refusal
+    if seen.failure is not None:
+        raise seen.failure
     try:
         words = list_words(seen)
     except UsageError as error:

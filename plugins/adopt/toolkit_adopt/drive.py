@@ -89,13 +89,12 @@ class Drive(Observer):
         settings = run.settings
         super().__init__(settings)
         # The number of train calls so far; the signal that asked for the end, 0 without one.
-        self.step, self._signum, self._is_at_end = 0, 0, False
+        self.step, self._signum = 0, 0
         self._run, self._argv, self._show, self._pause_at = run, argv, show, pause_at
         self._streams = sys.stdout, sys.stderr  # of the command, whatever the script has there
         ends = [step for step in (settings["steps"], pause_at) if step]
         self._last_step: Optional[int] = min(ends) if ends else None
-        self._is_over, self._num_ends = False, 0  # how often the script was told so
-        self._error: Optional[ToolkitError] = None
+        self._num_ends = 0  # how often the script was told that the run is over
         self._replay: Optional[IO[bytes]] = None
         self._metrics: Dict[str, float] = {}
         self._warned: Set[str] = set()
@@ -145,7 +144,7 @@ class Drive(Observer):
         except ToolkitError as refusal:  # ours, not the script's
             return refusal
         except BaseException as fault:
-            return self._failure or self._describe(fault)
+            return self.failure or self._describe(fault)
         finally:
             for signum, handler in handlers.items():
                 signal.signal(signum, handler)
@@ -155,14 +154,14 @@ class Drive(Observer):
         """Commit what is left, write how the run ended, and show it; raise the error, if any."""
         run = self._run
         try:
-            self._commit_rest(self._failure or error)
+            self._commit_rest(self.failure or error)
         except ToolkitError as failure:
             run.fail(failure)
             raise
         reason = f"{os.path.basename(self.settings['script'])} ended"
-        reason = f"reached step {self.step}" if self._is_at_end else reason
         is_paused = self._pause_at is not None and self.step >= self._pause_at
-        reason = f"paused at step {self.step}" if is_paused else reason
+        if self._is_at_end:
+            reason = f"{'paused at' if is_paused else 'reached'} step {self.step}"
         self._show(run.finish(reason, not is_paused))
 
     def _commit_rest(self, error: Optional[ToolkitError]) -> None:
@@ -172,7 +171,7 @@ class Drive(Observer):
             error = Mismatch(self.number + 1, "none", what)
         if error is not None:
             raise error
-        if not self._is_over and self.step > self._run.step:
+        if not self.is_over and self.step > self._run.step:
             self._commit()
         if not self.step:
             self._run.warn("the script made no train call, so there is nothing to continue")
@@ -195,12 +194,6 @@ class Drive(Observer):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-    @property
-    def _failure(self) -> Optional[ToolkitError]:
-        """Why the run cannot go on, whatever the script made of it."""
-        failure: Optional[ToolkitError] = self._error or self.failure
-        return failure
 
     def _describe(self, fault: BaseException) -> ToolkitError:
         """The error of a script that failed, whose own traceback is shown."""
@@ -226,7 +219,7 @@ class Drive(Observer):
         return error
 
     def see(self, name: str, read: Callable[[], Any]) -> Any:
-        if self._is_over:
+        if self.is_over:
             return read()
         if self._replay is not None:
             value = self._recorder.read_observation(self._replay, self.number, name)
@@ -239,25 +232,20 @@ class Drive(Observer):
     # ------------------------------------------------------------------------------------- a call
 
     def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
-        if self._failure is not None:  # which the script has caught
+        if self.failure is not None:  # which the script has caught
             self._count_end()
-            raise self._failure
-        try:
-            kind, run = self.prepare(session, targets, fetches, feeds, run)
-            if self._is_over:  # such as a call in a `finally` of the script
-                if kind.trains:  # it has caught the end
-                    self._count_end()
-                    raise EndOfRun(0)
-                return list(run())
-            arrays = list(feeds.values())
-            for place, value in enumerate(arrays if self._handles else ()):
-                if value.dtype == object and not value.shape:  # perhaps a handle
-                    arrays[place] = np.array(self._handles.get(value.item(), value), object)
-            values = self._answer_next(session, kind, fetches, arrays, run)
-        except ToolkitError as error:  # the script may catch it
-            if not self._is_over:
-                self._is_over, self._error = True, error
-            raise
+            raise self.failure
+        kind, run = self.prepare(session, targets, fetches, feeds, run)
+        if self.is_over:  # such as a call in a `finally` of the script
+            if kind.trains:  # it has caught the end
+                self._count_end()
+                raise EndOfRun(0)
+            return list(run())
+        arrays = list(feeds.values())
+        for place, value in enumerate(arrays if self._handles else ()):
+            if value.dtype == object and not value.shape:  # perhaps a handle
+                arrays[place] = np.array(self._handles.get(value.item(), value), object)
+        values = self._answer_next(session, kind, fetches, arrays, run)
         if isinstance(values, Exception):
             raise values
         return values
@@ -296,17 +284,22 @@ class Drive(Observer):
             self._count()
         return values
 
+    @property
+    def _is_at_end(self) -> bool:
+        """Whether the last train call that is to be made is made."""
+        return self._last_step is not None and self.step >= self._last_step
+
     def _count(self) -> None:
         """Count a train call, and commit where that is due."""
         self.step += 1
         if self.step % self.settings["log_steps"] == 0 and self._metrics:
             self._run.record(self.step, self._metrics)
             self._metrics = {}
-        is_last = self._last_step is not None and self.step >= self._last_step
-        if is_last or self._signum or self.step % self.settings["commit_steps"] == 0:
+        is_last = self._is_at_end or bool(self._signum)
+        if is_last or self.step % self.settings["commit_steps"] == 0:
             self._commit()
-        if is_last or self._signum:
-            self._is_over, self._is_at_end = True, is_last
+        if is_last:
+            self.is_over = True
             raise KeyboardInterrupt if self._signum == signal.SIGINT else EndOfRun(0)
 
     def _note_metrics(self, kind: Kind, fetches, values: List[Any], losses: List[Any]) -> None:
@@ -355,7 +348,7 @@ class Drive(Observer):
 
     def close(self, number: int, session: Any) -> None:
         """Keep what was trained since the last commit, before the session is closed."""
-        if self._replay is None and not self._is_over and self.step > self._run.step:
+        if self._replay is None and not self.is_over and self.step > self._run.step:
             self._closed.update(self._read(number, session))
 
     def _read(self, number: int, session: Any) -> Dict[str, np.ndarray]:
@@ -383,8 +376,8 @@ class Drive(Observer):
             values = {name[len(start) :]: tensors.pop(name) for name in names}
             write_values(self.run_session, session, values)
         self._run.console.log(f"resume at step {self.step}")
-        if self._last_step and self.step >= self._last_step:  # killed after its last commit
-            self._is_over = self._is_at_end = True
+        if self._is_at_end:  # killed after its last commit
+            self.is_over = True
             raise EndOfRun(0)
 
     def _move_resources(self, kind: Kind, fetches, values: Any, run) -> None:

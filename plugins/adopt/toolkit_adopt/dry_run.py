@@ -106,7 +106,6 @@ class Observation(Observer):
         self.initial: Dict[str, np.ndarray] = {}  # the variables before the first train call
         self.between: List[str] = []  # ops that change variables in other calls after it
         self.files: List[str] = []  # what it wrote in its working directory
-        self.refusal: Any = None  # why the script cannot be driven
         self.num_bytes = 0  # of what all calls returned, which the journal of a run would have
         self._returned: Set[bytes] = set()  # digests of what calls returned
 
@@ -120,15 +119,8 @@ class Observation(Observer):
         return 0
 
     def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
-        self.graphs += [] if session.graph in self.graphs else [session.graph]
-        try:
-            return self._answer(session, targets, fetches, feeds, run)
-        except ToolkitError as error:  # the script may catch it
-            self.refusal = error
-            raise
-
-    def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         graph = session.graph
+        self.graphs += [] if graph in self.graphs else [graph]
         kind, run = self.prepare(session, targets, fetches, feeds, run)
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         if kind.trains:
@@ -180,14 +172,13 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
         if seen.failure is None:  # by the user, and not by a thread that failed
             raise
     except ToolkitError as error:
-        seen.refusal = error
+        seen.failure = error
     except Exception as error:
-        if seen.refusal is None and seen.failure is None:
+        if seen.failure is None:
             raise ToolkitError(
                 f"{name} failed: {type(error).__name__}: {error}.",
                 hint="See that it runs with its arguments; -v shows the traceback.",
             ) from error
-    seen.refusal = seen.refusal or seen.failure
     seen.files = sorted(_list_files(folder) - before)
     return seen
 
@@ -272,8 +263,8 @@ def print_table(settings: Mapping[str, Any]) -> int:
         rows.append(("", "its checkpoints stay: delete them if it would begin from them"))
     names = dict.fromkeys(name for kind, _ in seen.kinds.values() for name in kind.noise)
     rows += [("inexact", name) for name in names]
-    if seen.refusal is not None:
-        rows.append(("refused", seen.refusal.message))
+    if seen.failure is not None:
+        rows.append(("refused", seen.failure.message))
     elif not seen.trained:
         rows.append(("refused", "no call trains: none reaches an update of a trainable variable"))
     else:
@@ -284,4 +275,4 @@ def print_table(settings: Mapping[str, Any]) -> int:
         except UsageError as error:
             rows.append(("no lift", error.message))
     sys.stdout.writelines(f"{name:8}{text}\n" for name, text in rows)
-    return 1 if seen.refusal is not None or not seen.trained else 0
+    return 1 if seen.failure is not None or not seen.trained else 0

@@ -28,7 +28,7 @@ from tensorflow.python.keras.utils import data_utils
 from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.training import basic_session_run_hooks, server_lib, supervisor
 
-from toolkit import tf
+from toolkit import ToolkitError, tf
 
 from .patches import Patches
 
@@ -59,7 +59,8 @@ class Sessions:
         self.links: Dict[Any, Any] = {}
         self.main_thread, self._process = threading.get_ident(), os.getpid()
         self._do_run = sessions.BaseSession._do_run
-        self.failure: Any = None  # what happened in another thread
+        self.is_over = False  # whether what follows is no longer of the run
+        self.failure: Any = None  # why the script cannot be driven, whatever it made of the error
 
     def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         """The values of the fetches of a call: tensors, with `feeds`: tensor -> array.
@@ -137,7 +138,12 @@ class Sessions:
             def run(targets=targets, fetches=fetches, feeds=feeds):
                 return self._call(session, targets, fetches, feeds, options, metadata)
 
-            return self.unobserved(self.answer, session, targets, fetches, feeds, run)
+            try:
+                return self.unobserved(self.answer, session, targets, fetches, feeds, run)
+            except ToolkitError as error:  # the script may catch it
+                if not self.is_over:
+                    self.is_over, self.failure = True, error
+                raise
 
         def make_callable(original, session, fetches, feed_list=None, accept_options=False):
             if self.is_inside:

@@ -206,15 +206,14 @@ def make_modules() -> Dict[str, types.ModuleType]:
     Their sources are imported; nothing is installed.
     """
     made: Dict[str, types.ModuleType] = {}
-    names = {*SOURCES, *(module for module, *_ in NAMES)}
-    for name in names if not has_own_contrib() else ():
-        while name:  # and the packages that it is in
-            made.setdefault(f"tensorflow.{name}", make_stand_in(name))
-            name = name.rpartition(".")[0]
-    made.setdefault(INPUT_DATA, make_stand_in(INPUT_DATA.partition(".")[2]))
-    made.update(_keras_modules())
     if not has_own_contrib():
         made["tensorflow"] = _TensorFlow(_REAL)
+        for name in {*SOURCES, *(module for module, *_ in NAMES)}:
+            while name:  # and the packages that it is in
+                made.setdefault(f"tensorflow.{name}", make_stand_in(name))
+                name = name.rpartition(".")[0]
+    made.setdefault(INPUT_DATA, make_stand_in(INPUT_DATA.partition(".")[2]))
+    made.update(_keras_modules())
     for parent, last, module in _submodules(made):
         if isinstance(parent, (StandIn, _TensorFlow)):
             vars(parent)[last] = module
@@ -251,11 +250,11 @@ def installed() -> Iterator[None]:
             patches.replace(sys.modules, name, module)
         for change in list(_submodules(made)):
             patches.replace(*change)
-        for name in ("contrib", "estimator") if not has_own_contrib() else ():
-            patches.replace(tf, name, sys.modules[f"tensorflow.{name}"])
         if not has_own_contrib():
+            for name in ("contrib", "estimator"):
+                patches.replace(tf, name, sys.modules[f"tensorflow.{name}"])
             patches.replace(Variable, "initialized_value", _initialized_value)
-        if has_own_contrib():
+        else:
             parent, _, last = INPUT_DATA.rpartition(".")
             patches.replace(importlib.import_module(parent), last, sys.modules[INPUT_DATA])
             # 1.15 itself imports `tensorflow.examples.tutorials.mnist.input_data as x` no more.
