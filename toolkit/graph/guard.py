@@ -109,13 +109,9 @@ def guard_by_selection(
     finite = _are_finite(updates, earlier)
     for update in updates:
         update_variables(update, options)
-    before = read_variables()
     silent = [op for u in updates for op in (*u.state_updates, *u.frozen_updates)]
-    waits = [finite, *before.values(), *silent]
-    change, changed = _track(lambda: _apply_all(updates, options), waits)
-    silence_state_updates(silent, start or before)
-    variables = [v for v in tf.global_variables() if own_handle(v).name in changed]
-    old_values = [(v.handle, before[own_handle(v).name]) for v in variables]
+    change, old_values = _track(lambda: _apply_all(updates, options), [finite, *silent])
+    silence_state_updates(silent, start or {})
     with tf.control_dependencies([change]):
         both = [*old_values, *_values_before_step(earlier)]
         ops = [_select(finite, handle, value) for handle, value in both]
@@ -155,11 +151,9 @@ def run_behind_guard(
     is_on = guarded.finite if applied is None else tf.logical_and(guarded.finite, applied)
     if guarded.all_finite is None:
         return tf.cond(is_on, run, lambda: tf.group(tf.no_op())).op
-    before = read_variables()
-    change, handles = _track(run, list(before.values()))
+    change, old_values = _track(run)
     with tf.control_dependencies([change]):
-        variables = [v for v in tf.global_variables() if own_handle(v).name in handles]
-        return tf.group(*[_select(is_on, v.handle, before[own_handle(v).name]) for v in variables])
+        return tf.group(*[_select(is_on, handle, value) for handle, value in old_values])
 
 
 def read_variables() -> Dict[str, Any]:
@@ -167,14 +161,20 @@ def read_variables() -> Dict[str, Any]:
     return {own_handle(v).name: v.read_value() for v in tf.global_variables()}
 
 
-def _track(make_change: Callable[[], Any], dependencies: Sequence[Any]):
-    """The op that a function builds, and the names of the handles that its ops read or write."""
+def _track(
+    make_change: Callable[[], Any], dependencies: Sequence[Any] = ()
+) -> Tuple[Any, List[Tuple[Any, Any]]]:
+    """The op that a function builds, and (handle, value before it) of the variables that its ops
+    read or write.
+    """
     graph = tf.get_default_graph()
-    old_ops = set(graph.get_operations())
-    with tf.control_dependencies(dependencies):
+    before, old_ops = read_variables(), set(graph.get_operations())
+    with tf.control_dependencies([*dependencies, *before.values()]):
         change = make_change()
     new_ops = [op for op in graph.get_operations() if op not in old_ops]
-    return change, {i.name for op in new_ops for i in op.inputs if i.dtype == tf.resource}
+    names = {i.name for op in new_ops for i in op.inputs if i.dtype == tf.resource}
+    handles = {own_handle(v).name: v.handle for v in tf.global_variables()}
+    return change, [(handles[name], before[name]) for name in handles if name in names]
 
 
 def _select(finite, handle, old_value):

@@ -197,6 +197,9 @@ class StepBuilder:
             with tf.control_dependencies([op]):
                 self._start = self.strategy.read_start()
         self._guarded_ops.update(set(graph.get_operations()) - ops_before)
+        if self.strategy.is_compiled:  # what it silences is no update of the plugin's own
+            for update in updates:
+                self._guarded_ops.update(update.state_updates, update.frozen_updates)
         return op
 
     def _advance_step(self, guarded: GuardedUpdate) -> tf.Operation:
