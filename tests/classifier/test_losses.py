@@ -97,9 +97,7 @@ def test_targets_of_mixup_replace_the_labels():
     assert evaluate(loss) == pytest.approx((LN(4) + LN(4 / 3)) / 2)
 
 
-@pytest.mark.parametrize(
-    "top_k, name, expected", [(99, "top3", 1), (3, "top3", 1), (1, "top1", 0)]
-)
+@pytest.mark.parametrize("top_k, name, expected", [(99, "top3", 1), (3, "top3", 1), (1, "top1", 0)])
 def test_a_k_beyond_the_number_of_classes_becomes_that_number(top_k, name, expected):
     run = make_run("eval", make_data(num_classes=3), top_k=top_k)
     metrics = build(tf.constant([2]), {"logits": tf.constant([[2.0, 1.0, 0.0]])}, run)
