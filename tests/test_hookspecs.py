@@ -231,14 +231,6 @@ def test_a_vector_cannot_be_logged():
         make_run().log("margin", tf.zeros([2]))
 
 
-def test_a_name_is_of_one_logged_tensor():
-    run, loss = make_run(), tf.constant(1.0)
-    run.log("loss", loss)
-    run.log("loss", loss)
-    with pytest.raises(ToolkitError, match="Two tensors are logged as 'loss'"):
-        run.log("loss", tf.constant(2.0))
-
-
 @pytest.mark.parametrize("name", ["step", "kind", "split"])
 def test_fields_of_records_are_no_names_of_values(name):
     with pytest.raises(ToolkitError, match=f"'{name}' is logged, and each record has a field"):

@@ -580,16 +580,9 @@ class Run:
         of a weight, may be that before or after the update.
 
         Args:
-            name: of the metric.
+            name: of the metric; of several tensors with one name the last counts.
             value: scalar tensor.
-
-        Raises:
-            ToolkitError: another tensor was logged by the name.
         """
-        if self._builder.logged.get(name, value) is not value:
-            raise ToolkitError(
-                f"Two tensors are logged as '{name}'.", hint="Give each a name of its own."
-            )
         self._builder.log(name, value)
 
     def note(self, text: str) -> None:
