@@ -147,10 +147,11 @@ def group_by_seed(records: Sequence[RunRecord]) -> List[List[int]]:
     """
     groups: Dict[Any, List[int]] = {}
     for place, record in enumerate(records):
-        left_out = options_without_effect(last_session(record)).union([SEED, DATA])
+        session = last_session(record)
+        left_out = options_without_effect(session).union([SEED, DATA])
         values = sorted(each for each in trained_options(record).items() if each[0] not in left_out)
         data, framework = (record.data_sha256, record.partition), record.versions.get(_FRAMEWORK)
-        code = last_session(record).get("plugins", {})  # -> file -> hash
+        code = session.get("plugins", {})  # -> file -> hash
         method = repr([values, code, data, record.total_steps, framework])
         groups.setdefault(method if record.test is not None else place, []).append(place)
     return list(groups.values())
