@@ -196,8 +196,9 @@ class Definition(NamedTuple):
         """Return the definition that `as_json` returned. Raises KeyError, TypeError, ValueError."""
         if values["format"] != FORMAT:
             raise ValueError(f"expected format {FORMAT}, found {values['format']!r}")
-        fields = {name: values[name] for name in cls._fields if name != "epochs"}
-        fields["epochs"] = values.get("epochs", 0.0)  # older studies lack them
+        # An older study lacks the epochs, which have a default.
+        names = [name for name in cls._fields if name != "epochs" or name in values]
+        fields = {name: values[name] for name in names}
         for name in ("extensions", "flags", "seeds", "rungs"):
             fields[name] = tuple(fields[name])
         space = [
