@@ -17,6 +17,9 @@ stand where a resume puts them.
 A loop may make an `assign` for each of its calls, of which no call makes two: a newer update waits
 for those that were made before the first call, and since the last one, for those of optimizers, and
 for a few others.
+
+lift/order.py orders a graph of which each call runs all ops, and lets a newer read wait for an
+update. Here that would make the update in a call that only reads, as of `global_step`.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from __future__ import annotations
 import collections
 import itertools
 import weakref
-from typing import Any, Dict, Iterable, List, Sequence, Set
+from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
 
 from toolkit import tf
 
@@ -41,6 +44,7 @@ from .calls import (
 
 _DATA = ""  # in place of the name of a variable
 _NUM_KEPT = 8  # others of a variable, for which a newer update waits
+Ops = Dict[str, List[Any]]  # by the name of a variable or queue
 
 
 class Order:
@@ -58,47 +62,49 @@ class Order:
         (begun, done), gates = self._done.get(graph, (0, 0)), self._gates.setdefault(graph, [])
         if graph.version <= done:
             return gates
-        reads: Dict[str, List[Any]] = collections.defaultdict(list)
-        late: Dict[str, List[Any]] = collections.defaultdict(list)  # reads that wait for something
-        updates: Dict[str, List[Any]] = collections.defaultdict(list)
-        for op in graph.get_operations():
-            is_free = op._get_control_flow_context() is None
-            if op.type == "ReadVariableOp":
-                name = source_of(op.inputs[0]).name
-                reads[name].extend(_ends_of_read(op))
-                late[name].extend([op] if op.control_inputs and is_free else [])
-            elif is_free and is_update(op):
-                updates[written_variable(op)].append(op)
-            elif is_free and op.type == "QueueSizeV2":
-                reads[queue_of(op).name].extend([] if op.control_inputs else [op])
-            elif is_free and is_moving(op):
-                updates[_DATA].append(op)
+        reads, late, updates = _list_state(graph)
         behind = _Behind()
         with growing(graph):
             for name, ops in updates.items():
-                own = [
-                    _find_own_reads(ops[:place], op, reads.get(name, ()), behind)
-                    if op._id > done
-                    else []
-                    for place, op in enumerate(ops)
-                ]
-                for place, op in enumerate(ops):
-                    if op._id > done:
-                        queue = queue_of(op) if name == _DATA else None
-                        later = list(itertools.chain(*own[place + 1 :]))
-                        free = reads.get(queue.name if queue else name, ())
-                        first = [read for read in free if read not in later]
-                        op._add_control_inputs(first)
-                        behind.add(op, first)
-                more = [*itertools.chain(*own), *late.get(name, ())]
+                own: List[Any] = []  # what newer updates read, which comes after the older ones
+                for place, op in reversed([(k, op) for k, op in enumerate(ops) if op._id > done]):
+                    queue = queue_of(op)
+                    free = reads[queue.name if queue else name]
+                    first = [read for read in free if read not in own]
+                    own += _find_own_reads(ops[:place], op, free, behind)
+                    op._add_control_inputs(first)
+                    behind.add(op, first)
+                late_reads = [*own, *late[name]]
                 between = [op for op in ops if begun < op._id <= done and "Apply" not in op.type]
                 passed = set(between[:-_NUM_KEPT])
                 rivals = [op for op in ops if op not in passed]
                 for older, newer in itertools.combinations(rivals, 2):
                     if newer._id > done and not behind.order(older, newer):
-                        gates.append(_make_gate(older, newer, more, behind))
+                        gates.append(_make_gate(older, newer, late_reads, behind))
         self._done[graph] = begun or graph.version, graph.version
         return gates
+
+
+def _list_state(graph: Any) -> Tuple[Ops, Ops, Ops]:
+    """By variable: the ends of reads that wait for nothing, other reads, and updates. By queue: the
+    ops that tell its size; and as updates of `_DATA`, what takes from sources, and samplers.
+    """
+    reads: Ops = collections.defaultdict(list)
+    late: Ops = collections.defaultdict(list)
+    updates: Ops = collections.defaultdict(list)
+    for op in graph.get_operations():
+        is_free = op._get_control_flow_context() is None
+        if op.type == "ReadVariableOp":
+            name = source_of(op.inputs[0]).name
+            reads[name] += _ends_of_read(op)
+            late[name] += [op] if op.control_inputs and is_free else []
+        elif is_free and is_update(op):
+            updates[written_variable(op)].append(op)
+        elif is_free and op.type == "QueueSizeV2" and not op.control_inputs:
+            reads[queue_of(op).name].append(op)
+        elif is_free and is_moving(op):
+            updates[_DATA].append(op)
+    return reads, late, updates
 
 
 class _Behind:

@@ -4,14 +4,18 @@ TensorFlow runs ops as soon as their inputs are there. Where nothing else orders
 write of a variable race. Here, for each variable and in the order in which the ops were created, a
 read waits for the write before it, and a write for the reads and the write before it.
 
+The order of a driven script is another one (../order.py): its calls run parts of a graph, and a read
+that waited for a write would make it. Here each call runs all ops of its graph.
+
 An op in a branch of a condition or in a loop cannot be waited for from outside: what waits, waits
 for the merges or exits behind it; and an op in a loop waits where its handle enters the loop.
 """
 
 from __future__ import annotations
 
+import collections
 import heapq
-from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 from toolkit import UsageError, tf
 
@@ -68,12 +72,9 @@ class _Graph:
         node = self.nodes[name]
         contexts: List[Context] = [()]
         for source, number in self.inputs[name]:
-            if source in self.contexts:
-                context = self.contexts[source]
-                kind = self.nodes[source].op
-                if kind == "Switch" and number >= 0:
-                    context += self._branch(source, number)
-                contexts.append(context)
+            is_choice = self._op(source) == "Switch" and number >= 0
+            branch = self._branch(source, number) if is_choice else ()
+            contexts.append(self.contexts.get(source, ()) + branch)
         context = max(contexts, key=len)
         if node.op == "Enter":
             return (*context, (node.attr["frame_name"].s.decode(), -1))
@@ -125,32 +126,31 @@ def order_state(nodes: Sequence[Any], handles: Set[str]) -> List[Any]:
     which they may be run. Raises UsageError if the graph orders two ops in the other way.
     """
     graph = _Graph(nodes)
-    roots = _find_roots(graph, handles)
+    roots = {name: name for name in handles if name in graph.nodes}  # of what passes them on, too
     last: Dict[str, str] = {}
-    reads: Dict[str, List[str]] = {}
-    edges: Dict[str, Set[str]] = {}
+    reads: Dict[str, List[str]] = collections.defaultdict(list)
+    edges: Dict[str, Set[str]] = collections.defaultdict(set)
     for name in graph.order:
-        node = graph.nodes[name]
-        used = {roots[s] for s, number in graph.inputs[name] if number >= 0 and s in roots}
-        if not used or name in roots:
+        node, inputs = graph.nodes[name], graph.inputs[name]
+        used = {roots[source] for source, number in inputs if number >= 0 and source in roots}
+        if used and node.op in _LINKS and node.attr["T"].type == _RESOURCE:
+            roots[name] = roots[inputs[0][0]]
             continue
-        for handle in sorted(used):
+        for handle in used:
             before = [last[handle]] if handle in last else []
-            if node.op not in _READS:
-                before += reads.get(handle, [])
-            for other in before:
-                for source, target in _edges(graph, other, name):
-                    edges.setdefault(target, set()).add(source)
             if node.op in _READS:
-                reads.setdefault(handle, []).append(name)
+                reads[handle].append(name)
             else:
+                before += reads[handle]
                 last[handle] = name
                 if not graph.contexts[name]:  # one in a condition may not run
                     reads[handle] = []
+            for other in before:
+                for source, target in _edges(graph, other, name):
+                    edges[target].add(f"^{source}")
     for target, sources in edges.items():
-        control = {text for text in graph.nodes[target].input if text.startswith("^")}
-        new = sorted({f"^{source}" for source in sources} - control)
-        graph.nodes[target].input.extend(new)
+        texts = graph.nodes[target].input
+        texts.extend(sorted(sources.difference(texts)))
     ordered = _Graph([graph.nodes[name] for name in graph.order])
     if len(ordered.order) < len(graph.nodes):
         stuck = sorted(set(graph.nodes) - set(ordered.order))
@@ -159,18 +159,6 @@ def order_state(nodes: Sequence[Any], handles: Set[str]) -> List[Any]:
             hint="It is changed within a loop or a condition, and read in another one.",
         )
     return [graph.nodes[name] for name in graph.order]
-
-
-def _find_roots(graph: _Graph, handles: Iterable[str]) -> Dict[str, str]:
-    """Name of a node that passes a handle on -> that of the handle."""
-    roots = {name: name for name in handles if name in graph.nodes}
-    for name in graph.order:
-        node = graph.nodes[name]
-        inputs = graph.inputs[name]
-        is_link = node.op in _LINKS and node.attr["T"].type == _RESOURCE
-        if is_link and inputs and inputs[0][0] in roots:
-            roots[name] = roots[inputs[0][0]]
-    return roots
 
 
 def _edges(graph: _Graph, first: str, second: str) -> List[Tuple[str, str]]:
