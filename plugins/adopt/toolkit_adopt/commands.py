@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 import click
 from click.core import ParameterSource
@@ -102,6 +101,7 @@ def adopt(
         _begin_again(ctx, ctx.find_root().obj, PYTHONHASHSEED=hash_seed)
     from toolkit import DrivenRun  # imports TensorFlow, which takes seconds
 
+    from .dry_run import lift, print_table
     from .names import refuse_missing_names
 
     refuse_missing_names(path)
@@ -117,11 +117,9 @@ def adopt(
         "map": renames.split(",") if renames else [],
     }
     if dry_run:
-        from .dry_run import print_table
-
         return print_table(settings)
     if data:
-        return _go_on(ctx, ["run", "lift", *_lift(settings), *_list_flags(ctx)])
+        return _go_on(ctx, ["run", "lift", *lift(settings), *_list_flags(ctx)])
     run = DrivenRun.begin("adopt", settings, run_dir, force)
     run.require_trust(path, is_chosen=True)
     return _train(run, ctx, as_json)
@@ -228,35 +226,6 @@ def _list_flags(ctx: click.Context) -> List[str]:
                 raise UsageError(what, hint=hint)
             words += [flag] if value is True else [flag, str(value)]
     return words
-
-
-def _lift(settings: Dict[str, Any]) -> List[str]:
-    """Write the graph of a script; return the words for `toolkit run lift`."""
-    from toolkit import DrivenRun, tf
-
-    from .dry_run import list_words, observe
-
-    seen = observe(settings, as_written=True)
-    if seen.failure is not None:
-        raise seen.failure
-    try:
-        words = list_words(seen)
-    except UsageError as error:
-        error.hint = (
-            "Omit --data and --mode lift to drive it, or write the rules: toolkit run lift --meta, "
-            "docs/adopt.md."
-        )
-        raise
-    name = os.path.splitext(os.path.basename(settings["script"]))[0]
-    prefix = os.path.join(settings["directory"], f"{name}.lifted", "graph")
-    meta = prefix + ".meta"
-    os.makedirs(os.path.dirname(prefix), exist_ok=True)
-    tf.train.export_meta_graph(meta, graph=seen.training_graphs[0])
-    DrivenRun.write_tensors(prefix, seen.initial)  # as they were before the first train call
-    sys.stderr.write(
-        f"note   lifted to {os.path.relpath(meta)}: {' '.join(map(shlex.quote, words))}\n"
-    )
-    return ["--meta", meta, *words]
 
 
 def write_plugin(reference: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Mapping, Set, Tuple
 
 import numpy as np
 
-from toolkit import ToolkitError, UsageError, tf
+from toolkit import DrivenRun, ToolkitError, UsageError, tf
 
 from .calls import Kind, digest, is_source
 from .script import Observer
@@ -231,6 +231,30 @@ def list_words(seen: Any) -> List[str]:
     }
     changed = {name: rule for name, rule in others.items() if rule not in ("", rules.get(name))}
     return [*words, *(["--infer-feed", _join(changed)] if changed else [])]
+
+
+def lift(settings: Mapping[str, Any]) -> List[str]:
+    """Write the graph of a script; return the words for `toolkit run lift`."""
+    seen = observe(settings, as_written=True)
+    if seen.failure is not None:
+        raise seen.failure
+    try:
+        words = list_words(seen)
+    except UsageError as error:
+        error.hint = (
+            "Omit --data and --mode lift to drive it, or write the rules: toolkit run lift --meta, "
+            "docs/adopt.md."
+        )
+        raise
+    name = os.path.splitext(os.path.basename(settings["script"]))[0]
+    prefix = os.path.join(settings["directory"], f"{name}.lifted", "graph")
+    meta = prefix + ".meta"
+    os.makedirs(os.path.dirname(prefix), exist_ok=True)
+    tf.train.export_meta_graph(meta, graph=seen.training_graphs[0])
+    DrivenRun.write_tensors(prefix, seen.initial)  # as they were before the first train call
+    shown = " ".join(map(shlex.quote, words))
+    sys.stderr.write(f"note   lifted to {os.path.relpath(meta)}: {shown}\n")
+    return ["--meta", meta, *words]
 
 
 def _join(rules: Dict[str, str]) -> str:

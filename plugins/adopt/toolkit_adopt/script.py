@@ -93,9 +93,11 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
     def ask(*args: Any) -> str:
         raise refuse("asks for input, and a resume has nobody to answer")
 
-    script = settings["script"]
-    before = os.getcwd(), list(sys.path)
-    modules = set(sys.modules)
+    def forget() -> None:
+        for name in own_modules(settings, set(sys.modules) - modules):
+            del sys.modules[name]
+
+    script, modules = settings["script"], set(sys.modules)
     with Patches() as patches:
         patches.replace(sys, "argv", [script, *settings["args"]])
         patches.replace(sys, "stdin", _NoInput(ask))
@@ -109,26 +111,22 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
             streams.append(io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True))
             streams[-1].mode = raw.mode
             patches.replace(sys, name, streams[-1])
-        os.chdir(settings["directory"])
+        patches.callback(forget)
+        patches.callback(sys.path.__setitem__, slice(None), list(sys.path))
         sys.path.insert(0, os.path.dirname(script))
+        patches.callback(os.chdir, os.getcwd())
+        os.chdir(settings["directory"])
         tf.reset_default_graph()
-        try:
-            with standins.installed():
-                with open(script, "rb") as file:
-                    nodes = ast.parse(file.read(), script).body
-                # One within `try` may fail.
-                if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
-                    sys.path[0], name = _place(script)
-                    runpy.run_module(name, run_name="__main__", alter_sys=True)
-                else:
-                    runpy.run_path(script, run_name="__main__")
-        finally:
-            ops._default_graph_stack.reset()  # an InteractiveSession leaves its graph there
-            tf.reset_default_graph()
-            os.chdir(before[0])
-            sys.path[:] = before[1]
-            for name in own_modules(settings, set(sys.modules) - modules):
-                del sys.modules[name]
+        patches.callback(tf.reset_default_graph)
+        patches.callback(ops._default_graph_stack.reset)  # an InteractiveSession leaves its graph
+        patches.enter_context(standins.installed())
+        with open(script, "rb") as file:
+            nodes = ast.parse(file.read(), script).body
+        if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):  # not in `try`
+            sys.path[0], name = _place(script)
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(script, run_name="__main__")
 
 
 def _place(script: str) -> Tuple[str, str]:

@@ -136,9 +136,6 @@ def imresize(arr, size, interp="bilinear", mode=None) -> np.ndarray:
 
 def lacking() -> Iterator[Tuple[Any, str, Any]]:
     """(module or sys.modules, name, value) of each name that an installed version has removed."""
-    for name, value in _NUMPY.items():
-        if name not in vars(np):
-            yield np, name, value
     if "newshape" not in inspect.signature(_reshape).parameters:
         yield np, "reshape", reshape
     if _VERSION >= (1, 24):
@@ -146,16 +143,6 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
         yield np, "asarray", asarray
     if _VERSION >= (2, 3):
         yield np, "fromstring", fromstring
-    for name in collections.abc.__all__:  # such as `collections.Iterable`
-        if name not in vars(collections):
-            yield collections, name, getattr(collections.abc, name)
-    for name, now in _PILLOW.items():
-        if name not in vars(Image):
-            yield Image, name, getattr(Image, now)
-    if "clock" not in vars(time):
-        yield time, "clock", time.perf_counter
-    if "pad" not in vars(np.lib):
-        yield np.lib, "pad", np.pad
     scipy = importlib.import_module("scipy")
     try:
         misc = importlib.import_module("scipy.misc")
@@ -163,6 +150,12 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
         misc = types.ModuleType("scipy.misc")
         yield sys.modules, "scipy.misc", misc
         yield scipy, "misc", misc
-    for value in (bytescale, toimage, imsave, imread, imresize):
-        if value.__name__ not in vars(misc):
-            yield misc, value.__name__, value
+    for owner, names in (
+        (np, _NUMPY),
+        (np.lib, {"pad": np.pad}),
+        (collections, {name: getattr(collections.abc, name) for name in collections.abc.__all__}),
+        (Image, {name: getattr(Image, now) for name, now in _PILLOW.items()}),
+        (time, {"clock": time.perf_counter}),
+        (misc, {each.__name__: each for each in (bytescale, toimage, imsave, imread, imresize)}),
+    ):
+        yield from ((owner, name, x) for name, x in names.items() if name not in vars(owner))
