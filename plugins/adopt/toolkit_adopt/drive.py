@@ -70,10 +70,6 @@ def _refuse_changes(run: DrivenRun, allow: Sequence[str]) -> None:
     run.require_trust(run.settings["script"], is_chosen="script" in allow)
 
 
-class EndOfRun(SystemExit):
-    """Ends the script where the run is to end."""
-
-
 class Drive(Observer):
     """One session of an opened run, which begins with `install`."""
 
@@ -239,7 +235,7 @@ class Drive(Observer):
         if self.is_over:  # such as a call in a `finally` of the script
             if kind.trains:  # it has caught the end
                 self._count_end()
-                raise EndOfRun(0)
+                raise SystemExit(0)
             return list(run())
         arrays = list(feeds.values())
         for place, value in enumerate(arrays if self._handles else ()):
@@ -300,7 +296,7 @@ class Drive(Observer):
             self._commit()
         if is_last:
             self.is_over = True
-            raise KeyboardInterrupt if self._signum == signal.SIGINT else EndOfRun(0)
+            raise KeyboardInterrupt if self._signum == signal.SIGINT else SystemExit(0)
 
     def _note_metrics(self, kind: Kind, fetches, values: List[Any], losses: List[Any]) -> None:
         metrics = scalars_of(fetches, values)
@@ -378,7 +374,7 @@ class Drive(Observer):
         self._run.console.log(f"resume at step {self.step}")
         if self._is_at_end:  # killed after its last commit
             self.is_over = True
-            raise EndOfRun(0)
+            raise SystemExit(0)
 
     def _move_resources(self, kind: Kind, fetches, values: Any, run) -> None:
         """Let iterators, queues and tables do what they did in a call that is answered.

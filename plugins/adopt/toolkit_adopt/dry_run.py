@@ -85,10 +85,6 @@ class FeedValues:
         return "", "rows of data"
 
 
-class _Enough(SystemExit):
-    """Two periods are seen."""
-
-
 class Observation(Observer):
     """What a dry run has seen of a script, from `settings` as of a run, within `observe`."""
 
@@ -150,7 +146,7 @@ class Observation(Observer):
             self.trained.append(kind)
             self.fed.append(digests)
             if len(self.trained) >= _MOST or self.period:
-                raise _Enough(0)
+                raise SystemExit(0)
         elif self.trained:
             self.between.extend(kind.updates)
         return result

@@ -49,21 +49,18 @@ def missing_names(path: str) -> List[Tuple[str, str, int]]:
     code = [node for tree in trees.values() for node in ast.walk(tree)]
     named = {getattr(node, "id", getattr(node, "attr", "")) for node in code}
     named |= {node.name for node in code if isinstance(node, ast.alias)}
-    uses, given = [], set()  # given: what the script itself puts into modules
+    given = set()  # what the script itself puts into modules
+    found: Dict[Optional[str], Tuple[str, int]] = {}  # missing name -> where it is used first
     for file, tree in trees.items():
         names = _bind_names(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 given.add(_resolve(node, names))
-        uses += [
-            (_first_missing(use, modules), file, line) for use, line in _uses(tree, names, named)
-        ]
-    shown: Dict[str, Tuple[str, str, int]] = {}
-    for missing, file, line in uses:
-        if missing and missing not in given:
-            name = missing.replace(ROOT, "tf", 1)
-            shown.setdefault(name, (name, file, line))
-    return sorted(shown.values(), key=lambda each: each[1:])
+        for use, line in _uses(tree, names, named):
+            found.setdefault(_first_missing(use, modules), (file, line))
+    left = [(name, *place) for name, place in found.items() if name and name not in given]
+    shown = [(name.replace(ROOT, "tf", 1), file, line) for name, file, line in left]
+    return sorted(shown, key=lambda each: each[1:])
 
 
 def _read_files(script: str) -> Dict[str, ast.AST]:
@@ -116,7 +113,7 @@ def _bind_names(tree: ast.AST) -> Names:
             path = alias.name if alias.asname else first
             if isinstance(node, ast.ImportFrom):
                 path = "" if node.level else f"{node.module}.{alias.name}"
-            bind(alias.asname or first, _canonical(path) if _is_ours(path) else None)
+            bind(alias.asname or first, _in_tensorflow(path))
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in targets:
             bind(node.id)
         elif isinstance(node, ast.arg):
@@ -129,20 +126,17 @@ def _bind_names(tree: ast.AST) -> Names:
     return names
 
 
-def _is_ours(path: str) -> bool:
-    return path.split(".")[0] == ROOT
-
-
-def _canonical(path: str) -> str:
-    """A path in TensorFlow, of which `compat.v1` is the whole."""
-    return path.replace(ROOT + ".compat.v1", ROOT, 1)
+def _in_tensorflow(path: str) -> Optional[str]:
+    """A path in TensorFlow, of which `compat.v1` is the whole; None for another path."""
+    is_ours = path.split(".")[0] == ROOT
+    return path.replace(ROOT + ".compat.v1", ROOT, 1) if is_ours else None
 
 
 def _resolve(node: ast.AST, names: Names) -> Optional[str]:
     """The path in TensorFlow of a chain of attributes; None for all others."""
     if isinstance(node, ast.Attribute):
         owner = _resolve(node.value, names)
-        return None if owner is None else _canonical(f"{owner}.{node.attr}")
+        return None if owner is None else _in_tensorflow(f"{owner}.{node.attr}")
     return names.get(node.id) if isinstance(node, ast.Name) else None
 
 
@@ -158,8 +152,10 @@ def _uses(node: Any, names: Names, named: Any) -> Iterator[Tuple[str, int]]:
         if getattr(node, "level", 0):  # of the script's own package
             return
         start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-        paths = [f"{start}{alias.name}".replace(".*", "") for alias in node.names]
-        yield from ((_canonical(p), node.lineno) for p in paths if _is_ours(p))
+        for alias in node.names:
+            imported = _in_tensorflow(f"{start}{alias.name}".replace(".*", ""))
+            if imported is not None:
+                yield imported, node.lineno
     elif isinstance(node, ast.Attribute) and path is not None:
         children = []
         if isinstance(node.ctx, ast.Load):

@@ -100,7 +100,9 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
     script, modules = settings["script"], set(sys.modules)
     with Patches() as patches:
         patches.replace(sys, "argv", [script, *settings["args"]])
-        patches.replace(sys, "stdin", _NoInput(ask))
+        stdin: Any = io.TextIOBase()
+        stdin.read = stdin.readline = ask
+        patches.replace(sys, "stdin", stdin)
         patches.replace(builtins, "input", ask)
         log_dir = flags.FLAGS["log_dir"]  # of absl, which many a script defines itself
         patches.replace(flags.FLAGS._flags(), "log_dir", log_dir)  # puts it back at the end
@@ -158,14 +160,6 @@ def own_modules(settings: Mapping[str, Any], names: Any = None) -> Dict[str, str
         if path and is_own(path, folders):
             found[name] = path
     return found
-
-
-class _NoInput(io.TextIOBase):
-    """A stdin that nobody types into."""
-
-    def __init__(self, ask: Callable[..., str]):
-        super().__init__()
-        self.read = self.readline = ask  # type: ignore[method-assign]
 
 
 class _Bytes(io.RawIOBase):

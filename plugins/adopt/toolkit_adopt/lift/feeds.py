@@ -23,7 +23,7 @@ class Batch(NamedTuple):
 
 
 def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> Any:
-    """The tensor that a rule gives for one of the graph; its dtype and shape are None for unknown.
+    """The tensor that a rule gives for one of the graph; its dtype is None for unknown.
 
     Raises UsageError if the rule does not fit the tensor or the data.
     """
@@ -33,7 +33,7 @@ def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> An
     if rule.kind == "given":
         return _first(batch.features)
     name = name[:-2] if name.endswith(":0") else name
-    sizes = None if shape is None or shape.ndims is None else shape.as_list()
+    sizes = None if shape.ndims is None else shape.as_list()
     if rule.kind in ("features", "labels"):
         value = _rows(name, rule, sizes, batch, parts)
     elif rule.kind in ("uniform", "normal"):
@@ -46,7 +46,7 @@ def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> An
     if dtype == tf.bool:
         value = tf.not_equal(value, 0)
     value = tf.cast(value, dtype) if dtype is not None else value
-    if shape is not None and not value.shape.is_compatible_with(shape):
+    if not value.shape.is_compatible_with(shape):
         is_batch = value.shape.ndims == shape.ndims
         is_batch = is_batch and value.shape[1:].is_compatible_with(shape[1:])
         hint = f"A rule is {RULES}."
@@ -127,7 +127,7 @@ def _number(rule: Rule, run: Any) -> Any:
 
 def guess_rule(dtype: Any, shape: Any, data: Any) -> str:
     """The rule that a placeholder's form suggests, for the run's `DataSpec`; "" for none."""
-    if data is None or shape is None or not shape.ndims:
+    if data is None or not shape.ndims:
         return ""
     wanted, found = shape.as_list()[1:], []
     for key, component in sorted(data.flat.items()):

@@ -30,7 +30,7 @@ _REFUSED = (
 _LAYOUT = re.compile(r"Conv[23]D|DepthwiseConv|(Max|Avg)Pool")  # NHWC alone on a CPU
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
-Fed = Dict[str, Tuple[Any, Any]]  # name of a tensor -> dtype and shape, None if it is unknown
+Fed = Dict[str, Tuple[Any, Any]]  # name of a tensor -> dtype, None if it is unknown, and shape
 
 
 def split_name(text: str) -> Tuple[str, int]:
@@ -104,9 +104,9 @@ def cut(
 
 
 def _describe(node: Any, number: int) -> Tuple[Any, Any]:
-    """dtype and shape of an output of a node that is fed; None for what it does not tell."""
+    """dtype and shape of an output of a node that is fed, as far as it tells."""
     attr = node.attr  # whose index adds what is not there
-    shape = tf.TensorShape(attr["shape"].shape) if "shape" in attr else None
+    shape = tf.TensorShape(attr["shape"].shape if "shape" in attr else None)
     for name in ("dtype", "T"):
         if name in attr:
             return tf.as_dtype(attr[name].type), shape

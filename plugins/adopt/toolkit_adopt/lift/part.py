@@ -100,9 +100,9 @@ def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any, given: str = "") -
             rules[name] = Rule("given") if name == given else parse_rule(op, text)
             continue
         missing.append(f"'{op}' ({'a tensor' if dtype is None else dtype.name} {shape})")
-        has_sizes = shape is not None and shape.ndims and None not in shape.as_list()[1:]
+        has_sizes = shape.ndims and None not in shape.as_list()[1:]
         whole[op] = "uniform:-1:1" if has_sizes and dtype.is_floating else "RULE"
-        if shape is not None and shape.ndims == 0:
+        if shape.ndims == 0:
             whole[op] = "true" if dtype == tf.bool else "NUMBER"
     if missing:
         words = ",".join(f"{name}={text}" for name, text in whole.items())
@@ -198,7 +198,7 @@ class Inference(Part):
         self._rows = [name for name, rule in self.rules.items() if rule.kind in kinds]
         for name in self._rows:
             dtype, shape = self.fed[name]
-            if shape is not None and shape.ndims:
+            if shape.ndims:
                 self.fixed_size = max(self.fixed_size, shape.as_list()[0] or 0)
                 self.fed[name] = dtype, tf.TensorShape([None]).concatenate(shape[1:])
 
