@@ -275,8 +275,7 @@ class Drive(Observer):
         self._recorder.write(self.number, kind, arrays, values)
         self._note_metrics(kind, fetches, values, losses)
         if kind.trains:
-            numbers = (number for number, each in self.open.items() if each is session)
-            self._trained = session.graph, _start(next(numbers))
+            self._trained = session.graph, self._start(session)
             self._count()
         return values
 
@@ -322,10 +321,10 @@ class Drive(Observer):
 
     def _commit(self) -> None:
         tensors, self._closed = self._closed, {}
-        for number, session in self.open.items():
-            tensors.update(self._read(number, session))
+        for session in self.open:
+            tensors.update(self._read(session))
             for variable in session.graph.get_collection("trainable_variables"):
-                value = tensors.get(_start(number) + variable.op.name, np.zeros(0))
+                value = tensors.get(self._start(session) + variable.op.name, np.zeros(0))
                 if value.dtype.kind == "f" and not np.isfinite(value).all():
                     raise self._diverged(self.step, f"'{variable.op.name}' is not finite")
         graph, start = self._trained
@@ -342,15 +341,20 @@ class Drive(Observer):
         }
         self.unobserved(self._run.commit, self.step, tensors, values)
 
-    def close(self, number: int, session: Any) -> None:
+    def close(self, session: Any) -> None:
         """Keep what was trained since the last commit, before the session is closed."""
         if self._replay is None and not self.is_over and self.step > self._run.step:
-            self._closed.update(self._read(number, session))
+            self._closed.update(self._read(session))
 
-    def _read(self, number: int, session: Any) -> Dict[str, np.ndarray]:
+    def _read(self, session: Any) -> Dict[str, np.ndarray]:
         """The variables of a session under the names of the checkpoint."""
-        values = read_values(self.run_session, session)
-        return {_start(number) + name: value for name, value in values.items()}
+        values, start = read_values(self.run_session, session), self._start(session)
+        return {start + name: value for name, value in values.items()}
+
+    def _start(self, session: Any) -> str:
+        """With what the names of a session's variables start in a checkpoint."""
+        number = self.open[session]
+        return f"session-{number}/" if number else ""
 
     def _end_replay(self) -> None:
         """Put the variables back where the journal ends."""
@@ -365,8 +369,8 @@ class Drive(Observer):
             raise Mismatch(self.number, "Python", what)
         self._metrics = dict(restart.values["metrics"])
         tensors = dict(restart.tensors)
-        for number, session in reversed(list(self.open.items())):
-            start = _start(number)
+        for session in reversed(list(self.open)):
+            start = self._start(session)
             is_of = re.compile(re.escape(start) or r"(?!session-\d+/)")
             names = list(filter(is_of.match, tensors))
             values = {name[len(start) :]: tensors.pop(name) for name in names}
@@ -397,11 +401,6 @@ class Drive(Observer):
         for place, handle in zip(handles, found):  # the first that the journal has names it
             self._handles.setdefault(handle, values[place])
             values[place] = handle
-
-
-def _start(number: int) -> str:
-    """With what the names of a session's variables start in a checkpoint."""
-    return f"session-{number}/" if number else ""
 
 
 def _hash_sources(paths: List[Any]) -> Dict[str, str]:

@@ -54,7 +54,7 @@ class Sessions:
         # from a clause.
         self._threads, self._num_sessions, self.refuse = threads, 0, refuse
         self.is_inside = False  # whether it is the toolkit that makes the calls now
-        self.open: Dict[int, Any] = {}  # sessions by number, in the order in which they were made
+        self.open: Dict[Any, int] = {}  # sessions with their numbers, the oldest first
         # The tensors that the call feeds to others, by these, as Keras does with a data set.
         self.links: Dict[Any, Any] = {}
         self.main_thread, self._process = threading.get_ident(), os.getpid()
@@ -69,7 +69,7 @@ class Sessions:
         """
         raise NotImplementedError
 
-    def close(self, number: int, session: Any) -> None:
+    def close(self, session: Any) -> None:
         """Called before a session is closed."""
 
     def wake(self) -> None:
@@ -108,17 +108,16 @@ class Sessions:
                 config.intra_op_parallelism_threads = self._threads
                 config.inter_op_parallelism_threads = self._threads
                 config.allow_soft_placement = True
-                self.open[self._num_sessions] = session
+                self.open[session] = self._num_sessions
                 self._num_sessions += 1
             return original(session, target, graph, config)
 
         def close(original, session):
-            numbers = [number for number, each in self.open.items() if each is session]
             # After an exception, a session closes in a thread for which the main one waits.
             is_awaited = threading.current_thread().name == "SessionCloseThread"
-            if numbers and (is_awaited or self.is_main()):
-                self.close(numbers[0], session)
-                del self.open[numbers[0]]
+            if session in self.open and (is_awaited or self.is_main()):
+                self.close(session)
+                del self.open[session]
             return original(session)
 
         def do_run(original, session, handle, targets, fetches, feeds, options, metadata):

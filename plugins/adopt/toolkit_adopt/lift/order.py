@@ -4,8 +4,8 @@ TensorFlow runs ops as soon as their inputs are there. Where nothing else orders
 write of a variable race. Here, for each variable and in the order in which the ops were created, a
 read waits for the write before it, and a write for the reads and the write before it.
 
-The order of a driven script is another one (../order.py): its calls run parts of a graph, and a read
-that waited for a write would make it. Here each call runs all ops of its graph.
+The order of a driven script is another one (../order.py): its calls run parts of a graph, where a
+read that waited for a write would make it. Here each call runs all ops of its graph.
 
 An op in a branch of a condition or in a loop cannot be waited for from outside: what waits, waits
 for the merges or exits behind it; and an op in a loop waits where its handle enters the loop.
