@@ -45,21 +45,6 @@ _CHECKPOINT_FILES = (".index", ".meta", ".ckpt", ".data-00000-of-00001")  # ends
 See = Callable[[str, Callable[[], Any]], Any]  # name, how to get a JSON value -> that value
 
 
-def observe(patches: Patches, sessions: Sessions, answer: See, folders: Sequence[str]) -> None:
-    """Patch what the script, with its code in some folders, looks at.
-
-    `answer` gives what it sees in its main thread, where no session is being called.
-    """
-
-    def see(name: str, read: Callable[[], Any]) -> Any:
-        if sessions.is_inside or not sessions.is_main():  # the journal is of the main thread
-            return read()
-        return sessions.unobserved(answer, name, read)
-
-    _observe_checkpoints(patches, see)
-    _observe_clocks(patches, see, folders)
-
-
 def is_own(path: str, folders: Sequence[str]) -> bool:
     """Whether a file is of the script's folders, and of no library that is installed there."""
     path = os.path.abspath(path)
@@ -69,7 +54,9 @@ def is_own(path: str, folders: Sequence[str]) -> bool:
     return not {"site-packages", "dist-packages"} & set(path.split(os.sep))
 
 
-def _observe_checkpoints(patches: Patches, see: See) -> None:
+def observe_checkpoints(patches: Patches, see: See) -> None:
+    """Patch what looks for checkpoints and makes temporary folders."""
+
     def latest(original, *args, **kwargs):
         return see("latest_checkpoint", lambda: original(*args, **kwargs))
 
@@ -110,7 +97,8 @@ def _observe_checkpoints(patches: Patches, see: See) -> None:
     patches.wrap(checkpoint_management, "checkpoint_exists_internal", exists)
 
 
-def _observe_clocks(patches: Patches, see: See, folders: Sequence[str]) -> None:
+def observe_clocks(patches: Patches, see: See, folders: Sequence[str]) -> None:
+    """Patch what tells the time to code of some folders."""
     read, base, local, day = time.time, datetime.datetime, time.localtime, datetime.date
     module = types.ModuleType("datetime")  # as code of the folder sees it, and no other
 

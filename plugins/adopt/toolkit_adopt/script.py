@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import io
 import os
 import runpy
@@ -26,7 +27,7 @@ from toolkit import tf
 from . import standins
 from .calls import Calls, Kind
 from .noise import fix_op_seeds, make_stateless, with_number
-from .observations import fix_entropy, is_own, observe
+from .observations import fix_entropy, is_own, observe_checkpoints, observe_clocks
 from .order import Order
 from .patches import Patches
 from .queues import Queues
@@ -34,8 +35,10 @@ from .session import Sessions
 
 
 class Observer(Sessions):
-    """Observes a script by the "script", "seed" and "threads" of a run; a subclass answers calls.
+    """Observes a script; a subclass answers its calls.
 
+    The settings are those of a run: "script", its absolute path, "args", what follows it on the
+    command line, "directory", where it works, "seed" and "threads".
     `as_written` leaves noise and order as the script has them, for a graph that is lifted.
     """
 
@@ -50,18 +53,67 @@ class Observer(Sessions):
     def install(self, patches: Patches) -> None:
         """Patch what the script calls."""
         seed = self.settings["seed"]
+
+        def see(name: str, read: Callable[[], Any]) -> Any:
+            if self.is_inside or not self.is_main():  # the journal is of the main thread
+                return read()
+            return self.unobserved(self.see, name, read)
+
         fix_entropy(patches, self, seed)
         (fix_op_seeds if self._as_written else make_stateless)(patches, seed)
         self.calls.record_losses(patches)
         super().install(patches)
-        observe(patches, self, self.see, self._folders)
+        observe_checkpoints(patches, see)
+        observe_clocks(patches, see, self._folders)
         self.queues.install(patches)
 
     def run_script(self) -> None:
         """Execute the script, observed. Whatever it raises comes out of here."""
+        script = self.settings["script"]
         with Patches() as patches:
             self.install(patches)
-            run(self.settings, self.refuse)
+            self._enter(patches)
+            with open(script, "rb") as file:
+                nodes = ast.parse(file.read(), script).body  # an import within `try` may fail
+            if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
+                sys.path[0], name = _place(script)
+                runpy.run_module(name, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(script, run_name="__main__")
+
+    def _enter(self, patches: Patches) -> None:
+        """Let the process be as at the beginning of the script."""
+
+        def ask(*args: Any) -> str:
+            raise self.refuse("asks for input, and a resume has nobody to answer")
+
+        def forget_modules() -> None:
+            for name in own_modules(self.settings, set(sys.modules) - modules):
+                del sys.modules[name]
+
+        script, modules, stdin = self.settings["script"], set(sys.modules), io.TextIOBase()
+        stdin.read = stdin.readline = ask  # type: ignore[method-assign]
+        patches.replace(sys, "argv", [script, *self.settings["args"]])
+        patches.replace(sys, "stdin", stdin)
+        patches.replace(builtins, "input", ask)
+        log_dir = flags.FLAGS["log_dir"]  # of absl, which many a script defines itself
+        patches.replace(flags.FLAGS._flags(), "log_dir", log_dir)  # puts it back at the end
+        patches.replace(log_dir, "allow_override", True)
+        for name in ("stdout", "stderr"):
+            raw: Any = _Bytes(getattr(sys, name))
+            stream: Any = io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True)
+            stream.mode = raw.mode
+            # Kept, as a script that wraps the buffer of one would close it.
+            patches.replace(sys, name, patches.enter_context(contextlib.nullcontext(stream)))
+        patches.callback(forget_modules)
+        patches.callback(sys.path.__setitem__, slice(None), list(sys.path))
+        sys.path.insert(0, os.path.dirname(script))
+        patches.callback(os.chdir, os.getcwd())
+        os.chdir(self.settings["directory"])
+        tf.reset_default_graph()
+        patches.callback(tf.reset_default_graph)
+        patches.callback(ops._default_graph_stack.reset)  # which has an InteractiveSession's graph
+        patches.enter_context(standins.installed())
 
     def prepare(self, session, targets, fetches, feeds, run) -> Tuple[Kind, Callable[..., Any]]:
         """The kind of the next call, and `run`, which fills its queues and feeds what is hidden."""
@@ -81,54 +133,6 @@ class Observer(Sessions):
     def see(self, name: str, read: Callable[[], Any]) -> Any:
         """The JSON value that the script sees besides, by a name; `read` gets it."""
         return read()
-
-
-def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
-    """Execute a script. Whatever it raises comes out of here.
-
-    The settings are "script", its absolute path, "args", what follows it on the command line, and
-    "directory", where it works.
-    """
-
-    def ask(*args: Any) -> str:
-        raise refuse("asks for input, and a resume has nobody to answer")
-
-    def forget() -> None:
-        for name in own_modules(settings, set(sys.modules) - modules):
-            del sys.modules[name]
-
-    script, modules = settings["script"], set(sys.modules)
-    with Patches() as patches:
-        patches.replace(sys, "argv", [script, *settings["args"]])
-        stdin: Any = io.TextIOBase()
-        stdin.read = stdin.readline = ask
-        patches.replace(sys, "stdin", stdin)
-        patches.replace(builtins, "input", ask)
-        log_dir = flags.FLAGS["log_dir"]  # of absl, which many a script defines itself
-        patches.replace(flags.FLAGS._flags(), "log_dir", log_dir)  # puts it back at the end
-        patches.replace(log_dir, "allow_override", True)
-        streams: List[Any] = []  # kept, as a script that wraps the buffer of one would close it
-        for name in ("stdout", "stderr"):
-            raw: Any = _Bytes(getattr(sys, name))
-            streams.append(io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True))
-            streams[-1].mode = raw.mode
-            patches.replace(sys, name, streams[-1])
-        patches.callback(forget)
-        patches.callback(sys.path.__setitem__, slice(None), list(sys.path))
-        sys.path.insert(0, os.path.dirname(script))
-        patches.callback(os.chdir, os.getcwd())
-        os.chdir(settings["directory"])
-        tf.reset_default_graph()
-        patches.callback(tf.reset_default_graph)
-        patches.callback(ops._default_graph_stack.reset)  # an InteractiveSession leaves its graph
-        patches.enter_context(standins.installed())
-        with open(script, "rb") as file:
-            nodes = ast.parse(file.read(), script).body
-        if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):  # not in `try`
-            sys.path[0], name = _place(script)
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(script, run_name="__main__")
 
 
 def _place(script: str) -> Tuple[str, str]:
