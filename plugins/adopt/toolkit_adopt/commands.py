@@ -219,11 +219,10 @@ def _list_flags(ctx: click.Context) -> List[str]:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             flag, value = "--" + names.get(name, name).replace("_", "-"), ctx.params[name]
             if name in _NOT_LIFTED:
-                what = (
-                    f"{flag} is for scripts that are driven, and is not known to the loop of steps."
+                raise UsageError(
+                    f"{flag} is for scripts that are driven, and the loop of steps has none.",
+                    hint="Omit it, or drive the script (without --data and --mode lift).",
                 )
-                hint = "Omit it, or drive the script (without --data and --mode lift)."
-                raise UsageError(what, hint=hint)
             words += [flag] if value is True else [flag, str(value)]
     return words
 

@@ -62,7 +62,7 @@ def _refuse_changes(run: DrivenRun, allow: Sequence[str]) -> None:
     for path, sha256 in sorted(sources.items()):
         if not os.path.isfile(path):
             raise UsageError(f"{path}, which the run executes, is gone.", hint="Put it back.")
-        if _hash_sources([path])[path] != sha256 and "script" not in allow:
+        if _hash_file(path) != sha256 and "script" not in allow:
             raise UsageError(
                 f"{path} has changed since the run began.",
                 hint="Put it back, start a new run, or allow the change: --allow script",
@@ -102,7 +102,8 @@ class Drive(Observer):
 
     def install(self, patches: Patches) -> None:
         """Begin the session of the run, and patch what the script calls."""
-        run, hashes = self._run, _hash_sources([self.settings["script"]])
+        run, script = self._run, self.settings["script"]
+        hashes = {script: _hash_file(script)}
         changes = run.begin_session(hashes, self._argv, self._last_step or 0)
         if changes:
             run.console.log(f"note   no longer bit-exact: {'; '.join(changes)}")
@@ -331,13 +332,13 @@ class Drive(Observer):
         if graph.version != self._graph_version:
             self._graph_version = graph.version
             self._run.write_file(GRAPH, graph.as_graph_def().SerializeToString())
-        modules = own_modules(self.settings).values()
+        sources = sorted([self.settings["script"], *own_modules(self.settings).values()])
         values = {
             "calls": self.number,
             "graph": start,
             "metrics": self._metrics,
             "generators": digest_of_generators(),
-            "sources": _hash_sources([self.settings["script"], *modules]),
+            "sources": {path: _hash_file(path) for path in sources},
         }
         self.unobserved(self._run.commit, self.step, tensors, values)
 
@@ -403,10 +404,7 @@ class Drive(Observer):
             values[place] = handle
 
 
-def _hash_sources(paths: List[Any]) -> Dict[str, str]:
-    """The SHA-256 of files, 64 hex digits each."""
-    hashes = {}
-    for path in sorted(paths):
-        with open(path, "rb") as file:
-            hashes[path] = hashlib.sha256(file.read()).hexdigest()
-    return hashes
+def _hash_file(path: str) -> str:
+    """The SHA-256 of a file, 64 hex digits."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
