@@ -96,7 +96,7 @@ def input_specs(run: Any) -> Any:
         return None
     part = _make_outputs(open_graph(run), run)
     dtype, shape = part.fed.get(tensor_name(name), (None, None)) if part else (None, None)
-    if dtype is None or shape.ndims is None:
+    if dtype is None or shape is None or shape.ndims is None:
         raise UsageError(
             f"'{tensor_name(name)}' is no input of the outputs with a known shape.",
             hint="Set --graph-input to a placeholder that --graph-output depends on.",

@@ -141,11 +141,9 @@ def optimize_loss(
         trained = tf.trainable_variables() if variables is None else variables
         colocated = {"colocate_gradients_with_ops": colocate_gradients_with_ops}
         pairs = optimizer.compute_gradients(loss, trained, **colocated)
-        if gradient_multipliers is not None:
-            # Here a name has its ":0", or is nobody's.
+        if gradient_multipliers is not None:  # here a name has its ":0", or is nobody's
             named = {getattr(key, "name", key): each for key, each in gradient_multipliers.items()}
-            factors = {key: each for key, each in named.items() if ":" in key}
-            pairs = multiply_gradients(pairs, factors)
+            pairs = multiply_gradients(pairs, {k: each for k, each in named.items() if ":" in k})
         if callable(clip_gradients):
             pairs = clip_gradients(pairs)
         elif clip_gradients is not None:
