@@ -342,3 +342,13 @@ def test_assigns_that_a_loop_makes_are_ordered_by_few_gates_and_looks_at_the_gra
             gates = ordering.complete(graph)
     assert len(gates) == sum(range(10)) + 90 * 9  # behind the first one and the last eight
     assert len(looked) < 100**3
+
+
+def test_a_read_that_is_newer_than_an_update_gets_the_value_before_it_and_does_not_make_it():
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        variable = tf.get_variable("v", initializer=1.0, use_resource=True)
+        update, read = variable.assign_add(1.0, read_value=False), variable.read_value()
+        Order().complete(graph)
+        session.run(variable.initializer)
+        seen = session.run(read), session.run([update, read])[1], session.run(read)
+    assert seen == (1.0, 1.0, 2.0)
