@@ -89,12 +89,11 @@ def adopt(
     runs it again, answers its calls from the journal up to the last commit, and goes on exactly.
     """
     _refuse_flags(script or "", mode, data, model_fn, dry_run)
+    is_driven = dry_run or not (model_fn or data)
+    words = [] if is_driven else _list_flags(ctx)  # which refuses before anything is written or run
     if model_fn:
-        flags_of_run = _list_flags(ctx)  # what it refuses is refused before the plugin is written
-        words = ["run", "--plugin", write_plugin(model_fn), *flags_of_run]
+        words = ["run", "--plugin", write_plugin(model_fn), *words]
         return _go_on(ctx, [*words, *([script] if script else []), *args])
-    if data and not dry_run:
-        _list_flags(ctx)  # what it refuses is refused before the script runs
     path = os.path.abspath(script or "")
     hash_seed = os.environ.get("PYTHONHASHSEED", "0")
     if os.environ.get("PYTHONHASHSEED") != hash_seed:  # the order of sets of texts depends on it
@@ -119,7 +118,7 @@ def adopt(
     if dry_run:
         return print_table(settings)
     if data:
-        return _go_on(ctx, ["run", "lift", *lift(settings), *_list_flags(ctx)])
+        return _go_on(ctx, ["run", "lift", *lift(settings), *words])
     run = DrivenRun.begin("adopt", settings, run_dir, force)
     run.require_trust(path, is_chosen=True)
     return _train(run, ctx, as_json)
