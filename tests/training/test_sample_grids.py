@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from file_fixtures import save_image
 from PIL import Image, ImageSequence
 
 from toolkit import DivergedError, SampleGrids, ToolkitError, tf
@@ -29,17 +30,13 @@ class Loop:
 
 
 class Training:
-    """A hook in a folder whose images are `noise * brightness`; the weight is set by hand."""
+    """A hook in a folder, whose images are the noise, and the session that it draws them with."""
 
     def __init__(self, folder):
         with tf.Graph().as_default() as graph:
-            self.brightness = tf.placeholder_with_default(1.0, [])
-            self.num_steps = tf.get_variable("num_steps", [], tf.int32, tf.zeros_initializer())
-            self.count_step = self.num_steps.assign_add(1)
-            images = tf.constant(NOISE)[:, None, None, None] * self.brightness  # [2, 1, 1, 1]
+            images = tf.constant(NOISE)[:, None, None, None]  # [2, 1, 1, 1]
             self.hook = SampleGrids(str(folder), 5, images, columns=2, reals=REALS)
             self.session = tf.Session(graph=graph)
-            self.session.run(tf.global_variables_initializer())
         self.loop = self.hook.loop = Loop()
 
     def step(self, step):
@@ -59,29 +56,14 @@ class Training:
         self.hook.on_stop(self.session, self.loop.step, error)
 
 
-def resume(folder, step, last):
-    """A hook that continued at a step."""
-    training = Training(folder)
-    training.loop.step, training.loop.target = step, last
-    return training.to(last)
-
-
 def files(folder):
     return sorted(os.listdir(str(folder / "samples")))
 
 
-@pytest.fixture
-def frames(tmp_path):
-    """`frames(0, 10, 20)` writes grey pictures of 4x3 pixels with these values: their paths."""
-
-    def write(*values):
-        paths = [str(tmp_path / f"{i:03d}.png") for i in range(len(values))]
-        for path, value in zip(paths, values):
-            colours = np.full((3, 4, 3), value, np.uint8)
-            Image.fromarray(colours if isinstance(value, tuple) else colours[..., 0]).save(path)
-        return paths
-
-    return write
+def write_frames(folder, *values):
+    """Write pictures of 4x3 pixels, each of one grey or of one colour: their paths."""
+    arrays = [np.zeros((3, 4) + np.shape(value), np.uint8) + np.uint8(value) for value in values]
+    return [save_image(folder / f"{i:03d}.png", array) for i, array in enumerate(arrays)]
 
 
 def read_gif(path):
@@ -114,20 +96,13 @@ def test_a_grid_has_the_images_side_by_side_in_bytes_which_tensorboard_gets_too(
 def test_a_resume_deletes_the_grids_of_later_steps_repeats_none_and_ends_with_the_same(tmp_path):
     Training(tmp_path).to(10).stop()
     whole = {name: (tmp_path / "samples" / name).read_bytes() for name in files(tmp_path)}
-    training = resume(tmp_path, 5, 5)
+    training = Training(tmp_path)
+    training.loop.step = 5
+    training.to(5)
     assert files(tmp_path) == ["reals.png", "step-00000000.png", "step-00000005.png"]
     assert training.loop.summaries == {}
-    training.loop.target = 10
     training.to(10).stop()
     assert {name: (tmp_path / "samples" / name).read_bytes() for name in files(tmp_path)} == whole
-
-
-def test_a_grid_runs_nothing_of_the_train_step(tmp_path):
-    training = Training(tmp_path)
-    assert training.hook.fetches() is None
-    training.session.run(training.count_step)
-    training.to(10)
-    assert training.session.run(training.num_steps) == 1
 
 
 @pytest.mark.parametrize(
@@ -143,31 +118,28 @@ def test_an_animation_of_all_grids_is_written_at_the_end(tmp_path, error, is_wri
             assert gif.size == (8 * 56, 5 * 56)  # images of one pixel are seen at 56
 
 
-def test_frames_are_in_order_and_the_last_lasts_longest(frames, tmp_path):
-    out = tmp_path / "a.gif"
-    write_gif(frames(0, 100, 200), str(out), scale=3)
-    frames_read = read_gif(out)
-    assert [frame.getpixel((0, 0))[0] for frame, _ in frames_read] == [0, 100, 200]
-    assert [milliseconds for _, milliseconds in frames_read] == [200, 200, 2000]
-    assert {frame.size for frame, _ in frames_read} == {(12, 9)}
+def test_frames_are_in_order_and_the_last_lasts_longest(tmp_path):
+    write_gif(write_frames(tmp_path, 0, 100, 200), str(tmp_path / "a.gif"), scale=3)
+    frames = read_gif(tmp_path / "a.gif")
+    assert [frame.getpixel((0, 0))[0] for frame, _ in frames] == [0, 100, 200]
+    assert [milliseconds for _, milliseconds in frames] == [200, 200, 2000]
+    assert {frame.size for frame, _ in frames} == {(12, 9)}
 
 
 def test_grey_stays_exactly_grey(tmp_path):
-    path = str(tmp_path / "ramp.png")
     ramp = np.arange(256, dtype=np.uint8).reshape(16, 16)
-    Image.fromarray(ramp).save(path)
-    write_gif([path], str(tmp_path / "a.gif"))
+    write_gif([save_image(tmp_path / "ramp.png", ramp)], str(tmp_path / "a.gif"))
     ((frame, _),) = read_gif(tmp_path / "a.gif")
     assert np.array_equal(np.asarray(frame), np.repeat(ramp[..., None], 3, axis=2))
 
 
-def test_still_pixels_of_colour_do_not_flicker(frames, tmp_path):
-    write_gif(frames((200, 30, 30), (200, 30, 30)), str(tmp_path / "a.gif"))
+def test_still_pixels_of_colour_do_not_flicker(tmp_path):
+    write_gif(write_frames(tmp_path, *[(200, 30, 30)] * 2), str(tmp_path / "a.gif"))
     colours = {frame.getpixel((1, 1)) for frame, _ in read_gif(tmp_path / "a.gif")}
     assert colours == {(200, 30, 30)}
 
 
-def test_of_many_grids_120_are_shown_from_the_first_to_the_last(frames, tmp_path):
-    write_gif(frames(*[i % 200 for i in range(300)]), str(tmp_path / "a.gif"))
+def test_of_many_grids_120_are_shown_from_the_first_to_the_last(tmp_path):
+    write_gif(write_frames(tmp_path, *[i % 200 for i in range(300)]), str(tmp_path / "a.gif"))
     shown = [frame.getpixel((0, 0))[0] for frame, _ in read_gif(tmp_path / "a.gif")]
     assert (len(shown), shown[0], shown[-1]) == (120, 0, 99)
