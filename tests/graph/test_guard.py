@@ -210,6 +210,7 @@ REFUSALS = {
     "abc": (lambda: sequential_updates([1], "abc"), "skip", 1),
     "aab": (lambda: sequential_updates([2], "aab"), "skip", 1),
     "aba": (lambda: sequential_updates([2], "aba"), "stop", 1),
+    "two of abc": (lambda: sequential_updates([0, 2], "abc"), "skip", 1),
     "state and sums": (updates_with_state, "skip", 2),
 }
 
@@ -228,11 +229,6 @@ def check_refusal(form, build, policy, accumulate):
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_step_is_refused_as_a_whole_whichever_update_is_not_finite(name):
     check_refusal(plain_step, *REFUSALS[name])
-
-
-@pytest.mark.parametrize("invalid", [[0], [0, 2]])
-def test_all_updates_of_a_step_are_refused_after_the_first_that_is_not_finite(invalid):
-    check_refusal(plain_step, lambda: sequential_updates(invalid, "abc"), "skip", 1)
 
 
 @ONLY_2

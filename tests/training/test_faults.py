@@ -42,7 +42,6 @@ def test_a_full_disk_loses_nothing_that_was_committed(data, whole, full_disk, si
         plugin = with_hooks(CallAt([6], lambda step: full_disk(size)))
         testing.train(plugin, "run", data=data, **OPTIONS)
     full_disk(resource.RLIM_INFINITY)
-    assert raised.value.exit_code == 138
     assert raised.value.message == "run cannot be written: File too large."
     assert "toolkit resume" in raised.value.hint
     assert RunFolder("run").checkpoints.newest().step == 4
@@ -60,16 +59,14 @@ def test_a_full_disk_at_a_commit_of_a_driver_is_a_fault_of_the_machine(here, ful
     with DrivenRun.begin("adopt", {}, "run") as run:
         run.begin_session({}, [])
         full_disk(10)
-        with pytest.raises(RetryError, match="run cannot be written: ") as raised:
+        with pytest.raises(RetryError, match="run cannot be written: "):
             run.commit(1, {"w": np.zeros(1000)}, {})
-    assert raised.value.exit_code == 138
 
 
 def test_a_run_whose_folder_is_moved_or_removed_ends_and_continues_at_its_new_place(data, whole):
-    with pytest.raises(CheckpointError, match="is gone: it was removed or moved") as raised:
+    with pytest.raises(CheckpointError, match="is gone: it was removed or moved"):
         plugin = with_hooks(CallAt([6], lambda step: os.rename("run", "moved")))
         testing.train(plugin, "run", data=data, **OPTIONS)
-    assert raised.value.exit_code == 5
     assert not os.path.exists("run")  # it must not be created again
     testing.train(Linear, "moved")
     assert final_state_of("moved") == whole
@@ -100,7 +97,6 @@ def test_the_error_for_exhausted_memory_has_the_step(data):
     def exhaust(step):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor [9, 9]")
 
-    with pytest.raises(RetryError, match="Step 7 needs more memory than there is: OOM") as raised:
+    with pytest.raises(RetryError, match="Step 7 needs more memory than there is: OOM"):
         testing.train(with_hooks(CallAt([6], exhaust)), "run", data=data, **OPTIONS)
-    assert raised.value.exit_code == 138
     assert RunFolder("run").checkpoints.newest().step == 4

@@ -27,12 +27,6 @@ from toolkit.training.setup import evaluation_steps, record_steps
 from toolkit.training.signals import FirstSignal
 
 
-def test_a_run_in_which_every_step_is_skipped_diverges(data):
-    options = {"data": data, "steps": 8, "on_nonfinite": "skip", "log_steps": 5}
-    with pytest.raises(DivergedError, match="All of the last"):
-        testing.train(spoiled("inf", *range(1, 9)), "run", **options)
-
-
 def infinite(last):
     """A plugin whose loss is infinite in the steps 101 to `last`."""
     return spoiled("inf", *range(101, last + 1))

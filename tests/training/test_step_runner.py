@@ -45,8 +45,8 @@ def calls(monkeypatch):
     return calls
 
 
-def call_steps(monkeypatch, step_secs, fixed=None, max_steps=None, limit=10**6):
-    """The numbers of steps of calls whose steps take these seconds, up to `limit` in a call."""
+def call_steps(monkeypatch, step_secs, fixed=None, max_steps=None):
+    """The numbers of steps of calls whose steps take these seconds."""
     clock, counts = [0.0], []
 
     def call(num_steps):
@@ -59,7 +59,7 @@ def call_steps(monkeypatch, step_secs, fixed=None, max_steps=None, limit=10**6):
     graph = mock.Mock(loop=mock.Mock(max_steps=max_steps, all_finite=None))
     runner = StepRunner(None, graph, False, fixed)
     for _ in step_secs:
-        runner.run(limit)
+        runner.run(10**6)
     return counts
 
 
@@ -83,10 +83,6 @@ def test_the_step_count_follows_the_time_of_a_step_unless_it_is_fixed(
 def test_the_step_count_never_passes_the_maximum(monkeypatch, max_steps, highest):
     assert max(call_steps(monkeypatch, [0.0] * 12, None, max_steps)) == highest
     assert call_steps(monkeypatch, [0.0], 50, max_steps) == [min(50, highest)]
-
-
-def test_no_call_passes_a_due_step(monkeypatch):
-    assert call_steps(monkeypatch, [CALL_SECS / 100.5] * 8, limit=60)[-2:] == [60, 60]
 
 
 @pytest.mark.parametrize("size, is_inline", [(32, True), (40000, False)])
@@ -119,9 +115,8 @@ def test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has(here, call
 @pytest.mark.parametrize("form", [*FORMS, DUE])
 def test_the_error_names_the_diverged_step_and_the_state_before_it_is_saved(data, form):
     options = dict(RARE, **form)
-    with pytest.raises(DivergedError, match="diverged in step 6: loss inf") as error:
+    with pytest.raises(DivergedError, match="diverged in step 6: loss inf"):
         testing.train(spoiled("inf", 6), "run", data=data, steps=60, **options)
-    assert error.value.exit_code == 3
     assert steps_of("run") == [5]
     assert [(r["step"], r["event"]) for r in records("run", "event")] == [(5, "diverged")]
     assert RunFolder("run").state()["status"] == "diverged"
