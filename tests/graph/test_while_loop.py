@@ -1,7 +1,6 @@
 """Several steps in one call give the same run as single steps, to the bit, for any number."""
 
 import collections
-import os
 
 import numpy as np
 import pytest
@@ -15,11 +14,11 @@ from toolkit.graph.step_strategy import PlainStep, XlaStep
 from toolkit.graph.while_loop import build_compiled_loop, build_loop, make_num_steps
 from toolkit.storage.run_folder import RunFolder
 
-SumOutputs = collections.namedtuple("SumOutputs", "double, empty, counted_total")
+SumOutputs = collections.namedtuple("SumOutputs", "double, counted_total")
 
 
 class AddThree:
-    """A step that adds 3 to `total`; its outputs are twice the total, a name, and the total.
+    """A step that adds 3 to `total`; its outputs are twice the total, and the total.
 
     `evaluations` is the number of steps that computed `counted_total`.
     """
@@ -34,7 +33,7 @@ class AddThree:
             total = self.total.read_value()
         with tf.control_dependencies([self.evaluations.assign_add(1, read_value=False)]):
             counted_total = tf.identity(total)
-        return add, SumOutputs({"pair": [2 * total, "total"]}, {}, counted_total)
+        return add, SumOutputs(2 * total, counted_total)
 
 
 def test_a_loop_makes_the_number_of_steps_in_its_feed_and_one_by_default():
@@ -46,21 +45,11 @@ def test_a_loop_makes_the_number_of_steps_in_its_feed_and_one_by_default():
             assert tf_session.run(step.total) == total
 
 
-def test_the_outputs_of_a_call_have_the_structure_of_the_step_outputs():
-    loop = build_loop(AddThree(), make_num_steps())
-    double, name = loop.outputs.double["pair"]
-    assert (name, loop.outputs.empty) == ("total", {})
-    assert (double.dtype, double.shape) == (tf.int32, [])
-    with session() as tf_session:
-        assert tf_session.run([double, loop.op]) == [6, None]
-        assert tf_session.run(double) == 12  # the fetch makes a step, as it does without a loop
-
-
 def test_a_field_that_is_not_fetched_is_not_computed():
     step, num_steps = AddThree(), make_num_steps()
     loop = build_loop(step, num_steps)
     with session() as tf_session:
-        tf_session.run([loop.op, loop.outputs.double])
+        assert tf_session.run([loop.op, loop.outputs.double]) == [None, 6]
         tf_session.run(loop.op, {num_steps: 5})
         assert tf_session.run(step.evaluations) == 0
         tf_session.run([loop.op, loop.outputs.counted_total])
@@ -103,14 +92,11 @@ def test_a_compiled_loop_ends_with_its_number_of_steps_or_after_a_refusal(
 
 def read_summaries(run):
     """(step, tag, serialized value) of every summary except the speed."""
-    folder, summaries = os.path.join(run, "events"), []
-    for name in sorted(os.listdir(folder)):
-        for event in tf.train.summary_iterator(os.path.join(folder, name)):
-            for value in event.summary.value:
-                tag, value.tag = value.tag, ""
-                if tag != "examples_per_sec":
-                    summaries.append((event.step, tag, value.SerializeToString()))
-    return sorted(summaries)
+    paths = map(str, (run / "events").iterdir())
+    events = [event for path in paths for event in tf.train.summary_iterator(path)]
+    values = [(event.step, value) for event in events for value in event.summary.value]
+    texts = [(step, value.tag, value.SerializeToString()) for step, value in values]
+    return sorted(text for text in texts if text[1] != "examples_per_sec")
 
 
 # The parts of a run folder that do not depend on the number of steps per call.
@@ -123,7 +109,7 @@ def read_results(folder):
     run, paths = str(folder), sorted(folder.rglob("*"))
     metrics, steps = RunFolder(run).metrics.read(), steps_of(run)
     images = {path.name: path.read_bytes() for path in paths if path.suffix in (".png", ".gif")}
-    return RunResults(testing.fingerprint(run), metrics, steps, read_summaries(run), images)
+    return RunResults(testing.fingerprint(run), metrics, steps, read_summaries(folder), images)
 
 
 def check_same_run(folder, plugin, calls=(1, 7, 50), **options):
@@ -147,8 +133,7 @@ def bars(tmp_path):
 
 
 @pytest.fixture
-def digits(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+def digits(tmp_path):
     return testing.write_digits(str(tmp_path / "digits.npz"), count=480)
 
 
@@ -171,7 +156,7 @@ def test_hooks_due_on_steps_that_are_no_multiple_of_a_call_give_the_same_run(bar
     results = check_same_run(tmp_path, WithSummaries, **options)
     assert results.checkpoint_steps == [11, 22, 33, 44, 55, 60]
     for traces in tmp_path.glob("run-*/profile"):
-        assert sorted(os.listdir(str(traces))) == ["step-10.json", "step-33.json"]
+        assert {path.name for path in traces.iterdir()} == {"step-10.json", "step-33.json"}
     tags = {tag for step, tag, _ in results.summaries if step == 26}  # those of the plugin
     assert {"logits", "features/image/0", "features/image/1", "hundredfold"} <= tags
 

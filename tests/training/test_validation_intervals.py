@@ -8,8 +8,18 @@ from toolkit.storage.run_folder import RunFolder
 from toolkit.training import run_evaluator
 
 
+class Rating(Scorer):
+    names, directions = ("rating",), {"rating": "max"}
+
+    def score(self, split, predict, folder):
+        interval = statistics.Interval(1.0, 3.0, 0.95, "own")
+        return ScoreResult({"rating": 2.0}, intervals={"rating": interval})
+
+
 class ByExample(Linear):
-    """Linear whose evaluation has the values of its examples, and whose best step is known."""
+    """Linear whose evaluation has the values of its examples and of a scorer, and whose best step
+    is known.
+    """
 
     @hookimpl
     def example_metrics(self, labels, outputs):
@@ -29,16 +39,6 @@ class ByExample(Linear):
     def metric_directions(self):
         return {"rank": "max", "entropy": "min", "accuracy": "max"}
 
-
-class Rating(Scorer):
-    names, directions = ("rating",), {"rating": "max"}
-
-    def score(self, split, predict, folder):
-        interval = statistics.Interval(1.0, 3.0, 0.95, "own")
-        return ScoreResult({"rating": 2.0}, intervals={"rating": interval})
-
-
-class Rated(ByExample):
     @hookimpl
     def scorers(self):
         return [Rating()]
@@ -51,12 +51,12 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def train(data, tmp_path):
-    """`train(name, plugin, **options)` trains a run, or resumes it: its folder."""
+    """`train(name, **options)` trains a run, or resumes it: its folder."""
 
-    def call(name="run", plugin=ByExample, **options):
+    def call(name="run", **options):
         values = {"data": data, "batch_size": 4, "steps": 4, "checkpoint_steps": 1}
         values.update(evaluate_steps=1, best_metric="rank", page=False, steps_per_call=1)
-        testing.train(plugin, str(tmp_path / name), **dict(values, **options))
+        testing.train(ByExample, str(tmp_path / name), **dict(values, **options))
         return RunFolder(str(tmp_path / name))
 
     return call
@@ -79,6 +79,8 @@ def test_the_commit_log_has_the_last_and_the_best_evaluation_with_intervals(trai
         assert evaluation["intervals"]["accuracy"] == statistics.wilson(hits, 9).as_json()
         entropy = evaluation["intervals"]["entropy"]
         assert entropy["low"] < record["entropy"] < entropy["high"]
+        rating = {"low": 1.0, "high": 3.0, "level": 0.95, "method": "own"}  # as the scorer says
+        assert evaluation["intervals"].pop("rating") == rating
         assert set(evaluation["intervals"]) == {"accuracy", "entropy"}
         assert evaluation["intervals_omitted"] == {"same": "all 9 examples have the value 0"}
         assert not [name for name in record if "interval" in name]
@@ -91,16 +93,12 @@ def test_a_run_without_a_best_metric_has_the_last_evaluation_and_one_without_any
     assert train("without", evaluate=False, steps=1, best_metric=None).state()["validation"] is None
 
 
-def test_the_intervals_of_scorers_are_recorded_too(train):
-    (last, best) = (evaluations_of(train(plugin=Rated, steps=1))[name] for name in ("last", "best"))
-    assert last == best
-    assert last["intervals"]["rating"] == {"low": 1.0, "high": 3.0, "level": 0.95, "method": "own"}
-
-
 def test_a_split_that_is_too_large_has_the_metrics_alone(train, monkeypatch):
     monkeypatch.setattr(run_evaluator, "MAX_EXAMPLES", 8)
     large = evaluations_of(train(steps=1))["last"]
-    assert {"accuracy", "entropy"} <= set(large["metrics"]) and "intervals" not in large
+    assert {"accuracy", "entropy"} <= set(large["metrics"]) and set(large["intervals"]) == {
+        "rating"
+    }
     reason = "in training, none is computed over more than 8 examples"
     assert large["intervals_omitted"] == {"entropy": reason, "same": reason}
 
