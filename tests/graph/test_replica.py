@@ -14,7 +14,7 @@ from toolkit.cluster.server import configure, start_server
 from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
 from toolkit.graph.build import build_training
 from toolkit.graph.replica import Replica
-from toolkit.graph.step_strategy import COUNTER, AsynchronousStep
+from toolkit.graph.step_strategy import AsynchronousStep
 from toolkit.plugins import Plugins
 from toolkit.training import variable_values
 
@@ -292,10 +292,3 @@ def test_variables_are_balanced_by_their_bytes_alike_in_each_process():
             devices.append([variable.device for variable in tf.global_variables()])
     assert devices[0] == devices[1]
     assert sorted([server_of(device) for device in devices[0][::2]]) == [0, 0, 1, 1]
-
-
-def test_the_counter_of_tickets_is_in_no_checkpoint_and_beside_the_global_step():
-    with build().tf_graph.as_default() as graph:
-        assert COUNTER not in [v.op.name for v in tf.global_variables() + tf.local_variables()]
-        counter = graph.get_operation_by_name(COUNTER)
-        assert counter.device == tf.train.get_global_step().device

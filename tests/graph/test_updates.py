@@ -292,7 +292,6 @@ by_descent = by_object(lambda: tf.train.GradientDescentOptimizer(0.1))
     "extension, plugin, message",
     [
         ("lr-finder", by_descent, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
-        ("lr-finder", Own, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
         ("gradient-noise", Own, "of toolkit_extensions.gradient_noise has no effect"),
     ],
 )
