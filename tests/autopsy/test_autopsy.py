@@ -13,15 +13,15 @@ from linear_fixtures import Linear
 from PIL import Image
 from run_fixtures import write_plugin
 
-from toolkit import DivergedError, Run, Split, hookimpl, testing, tf
+from toolkit import DivergedError, Split, hookimpl, testing, tf
 from toolkit.api import load_plugins
 from toolkit.autopsy import examine, write
 from toolkit.autopsy.op_traceback import plugin_lines
 from toolkit.convolutions import halve
-from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.options import resolve
 from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder
+from toolkit.training.setup import training_reader, training_run
 
 HERE = os.path.abspath(__file__)
 NAN, INF = float("nan"), float("inf")
@@ -42,22 +42,19 @@ def data(tmp_path):
     return write_examples
 
 
-def examine_step(plugin, data, step=0, checkpoint=None, kind="resident", **options):
+def examine_step(plugin, data, step=0, checkpoint=None, **options):
     """Examine the step after `step`, with batches of 4 by default."""
     plugins = load_plugins(plugin)
     flags = dict({"batch_size": 4, "data": data}, **options)
     resolved = resolve(plugins.options(), flags=flags).options
     run_data = open_run_data(plugins, resolved)
-
-    def reader():
-        reader_options = ReaderOptions(kind, Run("train", resolved).seed("shuffle"))
-        count = resolved.batch_size * resolved.batches_per_step
-        return make_reader(run_data.splits["train"], count, reader_options, run_data.hooks)
-
-    def run(reader):
-        return Run("train", resolved, run_data.spec, None, 100)
-
-    return examine(plugins, reader, run, checkpoint, step)
+    return examine(
+        plugins,
+        lambda: training_reader(resolved, run_data),
+        lambda reader: training_run(resolved, run_data, "", reader),
+        checkpoint,
+        step,
+    )
 
 
 def mark_of(finding):
@@ -267,7 +264,7 @@ def test_the_line_that_is_to_blame_is_named(data, plugin, mark):
 
 def test_the_one_example_whose_row_overflows_is_named(data):
     source = data(_7=[1e25, 1.0])  # its square is beyond float32
-    finding = examine_step(Squared, source, kind="stream", batch_size=12)
+    finding = examine_step(Squared, source, reader="stream", batch_size=12)
     assert finding.examples == [7] and sorted(finding.batch.positions) == list(range(12))
     assert mark_of(finding) == "square" and finding.op_type == "Square"
     assert finding.tensor.inf == 1 and input_of(finding)[1] == pytest.approx(1e25)
