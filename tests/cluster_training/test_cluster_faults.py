@@ -44,15 +44,13 @@ SLEEPING = """
 STATE_OF_ONE_REPLICA = """
     @hookimpl
     def build(self, run):
-        zero = tf.zeros_initializer()
-        self.total = tf.get_variable("total", [], initializer=zero, trainable=False)
+        self.total = run.state("total", 0.0)
         return Linear.build(self, run)
 
     @hookimpl
-    def call(self, model, features, run):
-        if run.mode == "train":
-            run.update_state(lambda: self.total.assign(tf.reduce_sum(features)))
-        return Linear.call(self, model, features, run)
+    def optimize(self, features, losses, run):
+        run.update_state(lambda: self.total.assign(tf.reduce_sum(features)))
+        return run.minimize(losses)
 """
 INFINITE_STEPS = """
     @hookimpl
@@ -147,6 +145,6 @@ def test_a_replica_whose_loss_is_not_finite_lets_all_skip_the_step(here):
 
 def test_replicas_that_differ_are_named_with_the_variable(here):
     job = start_job(*run_words(write_ranked_plugin(STATE_OF_ONE_REPLICA)))
-    sentence = "The replicas differ at step 50: worker 0 has other values of 'total'."
+    sentence = "The replicas differ at step 50: worker 0 has other values of 'state/total'."
     check_endings(job, dict.fromkeys(TWO, 1), sentence)
     assert commits("r") == []

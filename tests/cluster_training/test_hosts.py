@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from job_fixtures import Job
-from process_fixtures import PATIENCE, end_with_test, take_turn
+from process_fixtures import PATIENCE, end_with_test
 
 from toolkit.child_process import COMMAND_LINE, python_code
 
@@ -47,7 +47,6 @@ class Hosts:
 
     def start(self, folder, *flags):
         """Start `toolkit run` in each namespace, with a working directory of its own."""
-        take_turn()
         job = Job()
         for number in range(2):
             path = folder / str(number)

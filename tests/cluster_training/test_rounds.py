@@ -155,13 +155,8 @@ def test_with_the_policy_skip_a_refused_step_is_counted_and_the_round_goes_on(wo
 
 
 def test_the_learning_rate_of_a_step_follows_from_its_ticket(workers):
-    team = workers(schedule="cosine", learning_rate=1.0)
-    for worker in team:
-        rates = [
-            worker.session.run(
-                worker.graph.step.logged["learning_rate"],
-                {worker.graph.run._builder.strategy.tickets.number: number},
-            )
-            for number in (0, 5 * EPOCH)
-        ]
+    for worker in workers(schedule="cosine", learning_rate=1.0):
+        rate = worker.graph.step.logged["learning_rate"]
+        number = worker.graph.run._builder.strategy.tickets.number
+        rates = [worker.session.run(rate, {number: ticket}) for ticket in (0, 5 * EPOCH)]
         np.testing.assert_allclose(rates, [1.0, 0.5])
