@@ -187,16 +187,6 @@ def test_updates_of_one_name_share_an_optimizer_and_its_slots():
     assert {n for n in names if "beta1" in n} == {"optimizer/player/beta1_power"}
 
 
-def change(options=(), gradients=None, rate=None):
-    """A run at rate 1 whose updates a function changes."""
-    run = make_run(**dict(SGD, **dict(options)))
-    if gradients is not None:
-        run.change_gradients(gradients)
-    if rate is not None:
-        run.change_learning_rate(rate)
-    return run
-
-
 def negate(gradients, variables, name):
     return [-gradient for gradient in gradients]
 
@@ -218,7 +208,7 @@ def add_one(gradients, variables, name):
 )
 def test_gradients_are_changed_after_they_are_clipped(options, functions, steps, value):
     w = create_variable("w", [0.0, 0.0])
-    run = change(options)
+    run = make_run(**dict(SGD, **options))
     for function in functions:
         run.change_gradients(function)
     assert train(tf.reduce_sum(w * [3.0, -0.5]), steps, run)["w"] == value
@@ -232,8 +222,8 @@ def test_each_update_of_a_step_has_a_name_of_its_own():
         assert [v.op.name for v in variables] == ["w"]
         return gradients
 
-    run = change(gradients=note)
-    loss = tf.reduce_sum(w)
+    run, loss = make_run(**SGD), tf.reduce_sum(w)
+    run.change_gradients(note)
     run.apply([run.gradients(loss, name="a"), run.gradients(loss, name="a")], advance_step=False)
     run.minimize(loss, name="b")
     assert sorted(set(names)) == ["a", "a/1", "b"]
@@ -241,7 +231,8 @@ def test_each_update_of_a_step_has_a_name_of_its_own():
 
 def test_the_guard_judges_the_gradients_of_the_loss():
     w = create_variable("w", [0.0])
-    run = change({"on_nonfinite": "skip"}, lambda g, v, name: [tf.zeros_like(g[0])])
+    run = make_run(**dict(SGD, on_nonfinite="skip"))
+    run.change_gradients(lambda g, v, name: [tf.zeros_like(g[0])])
     assert changed_by(run.minimize(tf.reduce_sum(w) * INF))["toolkit/skipped_steps"] == 1
 
 
@@ -254,9 +245,10 @@ def test_the_guard_judges_the_gradients_of_the_loss():
     ],
 )
 def test_other_results_are_refused(function, message):
-    w = create_variable("w", [0.0])
+    run, w = make_run(**SGD), create_variable("w", [0.0])
+    run.change_gradients(function)
     with pytest.raises(ToolkitError, match=message):
-        change(gradients=function).minimize(tf.reduce_sum(w))
+        run.minimize(tf.reduce_sum(w))
 
 
 def test_the_rate_is_changed_with_the_full_rate_and_the_step():
@@ -266,9 +258,11 @@ def test_the_rate_is_changed_with_the_full_rate_and_the_step():
     def sum_of_all(rate, full_rate, step):
         return rate + 10 * full_rate + 100 * tf.cast(step, tf.float32)
 
-    run = change(options, rate=sum_of_all)
+    run = make_run(**dict(SGD, **options))
+    run.change_learning_rate(sum_of_all)
     assert np.allclose(train(tf.reduce_sum(w), 2, run)["w"], -(5.5 + (0.25 + 5 + 100)))
-    run = change(rate=lambda rate, full_rate, step: 2 * full_rate)
+    run = make_run(**SGD)
+    run.change_learning_rate(lambda rate, full_rate, step: 2 * full_rate)
     op = run.minimize(tf.reduce_sum(w), learning_rate=0.25)  # that of one player
     assert after_steps(op, w) == [-0.5]
 

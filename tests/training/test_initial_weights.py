@@ -140,11 +140,7 @@ def test_once_something_is_committed_the_weights_are_not_needed(cli, data, sourc
     "argv, code, message",
     [
         (["--init-from", "nothing"], 2, "nothing: there is no run, checkpoint or SavedModel."),
-        (
-            ["--init-from", "source@best"],
-            2,
-            "source@best: the STEP of RUN@STEP is a number, and 'best' is none.",
-        ),
+        (["--init-from", "source@best"], 2, "the STEP of RUN@STEP is a number, and 'best' is none"),
         (["--init-from", "source", "--map", "x=linear/w"], 2, "has no variable 'x'."),
     ],
 )
