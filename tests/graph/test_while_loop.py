@@ -121,8 +121,7 @@ def check_same_run(folder, plugin, calls=(1, 7, 50), **options):
         testing.train(plugin, str(run), steps_per_call=number, **options)
         results = read_results(run)
         expected = expected or results
-        for one, other in zip(expected, results):
-            assert one == other, number
+        assert results == expected, number
     return expected
 
 

@@ -102,15 +102,11 @@ def test_nothing_that_a_repository_names_is_run(tree):
     assert (tree / "executed").exists()  # git itself would have run it
 
 
-def test_a_run_records_the_state_of_each_session(here, cli):
-    git("init", "-q", "-b", "main")
-    reference = write_plugin()
-    git("add", "mine.py")
-    git("commit", "-q", "-m", "first")
-    argv = ["run", "--plugin", reference, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+def test_a_run_records_the_state_of_each_session(tree, cli):
+    argv = ["run", "--plugin", write_plugin(), "--data", write_bars("bars.npz"), "--run-dir", "run"]
     assert cli(*argv, "--steps", 2).code == 0
     write_plugin("    pass  # changed")
     assert cli("resume", "run", "--steps", 4, "--trust").code == 0
-    first, second = (session["git"]["mine"] for session in sessions(here / "run"))
+    first, second = (session["git"]["mine"] for session in sessions(tree / "run"))
     assert first == second and first["branch"] == "main"
     assert read_json("run/manifest.json")["git"] == {"mine": second}

@@ -39,17 +39,12 @@ class Training:
             self.session = tf.Session(graph=graph)
         self.loop = self.hook.loop = Loop()
 
-    def step(self, step):
-        self.loop.step = step - 1
-        self.hook.before_run(None)
-        self.loop.step = step
-        # Of the context, the hook takes the session.
-        self.hook.after_run(self, tf.train.SessionRunValues(None, None, None))
-
     def to(self, last):
         self.hook.on_restore(self.session, self.loop.step)
         for step in range(self.loop.step + 1, last + 1):
-            self.step(step)
+            self.loop.step = step
+            if self.hook.is_due(step):
+                self.hook.on_step(step, None, self)  # of the context, it takes the session
         return self
 
     def stop(self, error=None):
