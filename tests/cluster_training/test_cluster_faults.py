@@ -3,7 +3,6 @@
 All processes are real, and all end. What of this needs no TensorFlow is in tests/cluster.
 """
 
-import json
 import os
 import signal
 
@@ -12,9 +11,7 @@ from file_fixtures import edit, read_json
 from job_fixtures import PATIENT, commits, start_job
 from linear_fixtures import LINEAR, write_bars
 from process_fixtures import PATIENCE
-from run_fixtures import sessions, write_plugin
-
-from toolkit.storage.run_folder import RunFolder
+from run_fixtures import records, sessions, write_plugin
 
 TWO = ("chief", "worker 0")
 
@@ -136,9 +133,8 @@ def test_a_divergence_ends_all(here):
 def test_a_replica_whose_loss_is_not_finite_lets_all_skip_the_step(here):
     plugin = write_ranked_plugin(INFINITE_STEPS)
     start_job(*run_words(plugin, "--on-nonfinite", "skip", steps=60)).succeed()
-    records = [json.loads(line) for line in RunFolder("r").metrics.lines()]
-    counts = [record["count"] for record in records if record["kind"] == "event"]
-    assert sum(counts) == 8 and commits("r")[-1]["step"] == 60
+    assert sum(event["count"] for event in records("r", "event")) == 8
+    assert commits("r")[-1]["step"] == 60
     (session,) = sessions(here / "r")
     assert session["cluster"] == {"mode": "replicated", "replicas": 2}
 

@@ -3,7 +3,6 @@
 All processes are real.
 """
 
-import json
 import os
 import signal
 
@@ -45,9 +44,7 @@ def fingerprint(run):
 
 def check_equal_within_rounding(run, other):
     """The records of two runs have the same steps and names, and values that differ by rounding."""
-    records, others = (
-        [json.loads(line) for line in RunFolder(path).metrics.lines()] for path in (run, other)
-    )
+    records, others = (RunFolder(path).metrics.read() for path in (run, other))
     assert len(records) == len(others) > 3
     for record, expected in zip(records, others):
         assert record == pytest.approx(expected, rel=2e-4, abs=2e-4)

@@ -9,12 +9,13 @@ import toolkit
 from toolkit import tf
 from toolkit.training.random_ops import find_random_ops
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 
 def types_of(op):
     return [text.split()[0] for text in find_random_ops(op)]
 
 
-@pytest.mark.usefixtures("graph")
 def test_each_stateful_op_of_a_step_is_found():
     tensors = {
         "Multinomial": tf.random.categorical([[0.0, 1.0]], 2),
@@ -25,7 +26,6 @@ def test_each_stateful_op_of_a_step_is_found():
     assert sorted(types_of(tf.group([2 * tensor for tensor in tensors.values()]))) == list(tensors)
 
 
-@pytest.mark.usefixtures("graph")
 def test_an_op_in_a_condition_a_loop_or_a_function_is_found():
     def body(number, total):
         return number + 1, total + tf.random.uniform([])
@@ -36,7 +36,6 @@ def test_an_op_in_a_condition_a_loop_or_a_function_is_found():
     assert types_of(condition.op) == ["RandomStandardNormal", "RandomUniform"]
 
 
-@pytest.mark.usefixtures("graph")
 def test_an_op_in_a_nested_function_is_found_at_the_line_of_its_call():
     @tf.function
     def inner():
@@ -50,7 +49,6 @@ def test_an_op_in_a_nested_function_is_found_at_the_line_of_its_call():
     assert text.startswith("RandomUniform at ") and os.path.basename(__file__) in text
 
 
-@pytest.mark.usefixtures("graph")
 def test_stateless_ops_initializers_and_ops_of_no_step_are_not_listed():
     w = tf.get_variable("w", initializer=tf.random.uniform([2]))
     tf.random.normal([2])
