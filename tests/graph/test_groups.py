@@ -1,13 +1,14 @@
 """Groups of variables: own rates and decays, and variables that are frozen."""
 
 import pytest
-from graph_fixtures import Spec, Stream, make_plugin, make_run
+from graph_fixtures import make_run
 from linear_fixtures import Linear
 from update_fixtures import (
     ONLY_2,
     SGD,
     WithBatchNorm,
     after_steps,
+    build_on_pairs,
     changed_by,
     create_variable,
     train,
@@ -15,9 +16,7 @@ from update_fixtures import (
 )
 
 from toolkit import Group, UsageError, testing, tf
-from toolkit.graph.build import build_training
 from toolkit.options.groups import parse_group
-from toolkit.plugins import Plugins
 
 
 def test_a_group_has_a_pattern_a_rate_and_a_decay():
@@ -186,11 +185,7 @@ def test_freezing_everything_is_refused():
     ],
 )
 def test_averages_of_batch_norm_stay_only_where_a_pattern_fits(freeze, changed, same, in_loop):
-    plugins = Plugins(make_plugin(WithBatchNorm))
-    options = {"optimizer": "sgd", "freeze": freeze}
-    run = make_run(data=Spec((2,)), classes=plugins.options(), **options)
-    reader = Stream([[1.0, 1.0], [3.0, 3.0]], [0, 1])
-    training = build_training(plugins, run, reader, tf.get_default_graph(), in_loop)
+    training = build_on_pairs(WithBatchNorm, in_loop, optimizer="sgd", freeze=freeze)
     names = set(changed_by(training.train_op))
     assert changed <= names and not same & names
 

@@ -5,7 +5,7 @@ The loss sum(g w) has the gradient g, and gradient descent at rate 1 changes w b
 
 import numpy as np
 import pytest
-from graph_fixtures import Constant, Spec, make_plugin, make_run, session
+from graph_fixtures import Spec, Stream, make_plugin, make_run, session
 from linear_fixtures import Linear, write_bars
 
 from toolkit import hookimpl, testing, tf
@@ -107,13 +107,17 @@ class WithInfiniteLoss(WithBatchNorm):
         return tf.log(0 * tf.reduce_sum(outputs["logits"]))
 
 
-def train_batch_norm(plugin, steps, **options):
-    """The moving mean after steps on batches whose mean is 2, and whether one was refused."""
+def build_on_pairs(plugin, in_loop=False, **options):
+    """The training graph of a plugin on batches of two examples whose mean is 2."""
     plugins = Plugins(make_plugin(plugin))
     run = make_run(data=Spec((2,)), classes=plugins.options(), **options)
-    reader = Constant([[1.0, 1.0], [3.0, 3.0]], [0, 1])
-    training = build_training(plugins, run, reader, tf.get_default_graph())
-    has_refusal = False
+    reader = Stream([[1.0, 1.0], [3.0, 3.0]], [0, 1])
+    return build_training(plugins, run, reader, tf.get_default_graph(), in_loop)
+
+
+def train_batch_norm(plugin, steps, **options):
+    """The moving mean after steps on batches whose mean is 2, and whether one was refused."""
+    training, has_refusal = build_on_pairs(plugin, **options), False
     (mean,) = (v for v in tf.global_variables() if v.op.name.endswith("moving_mean"))
     with session() as tf_session:
         for _ in range(steps):

@@ -132,18 +132,13 @@ def test_hooks_of_tensorflow_work_as_in_other_programs(data, form):
         @hookimpl
         def session_hooks(self, losses):
             (loss,) = losses.values()
-            return [
-                tf.train.StopAtStepHook(num_steps=7),
-                tf.train.NanTensorHook(loss),
-                tf.train.LoggingTensorHook(
-                    {"loss": loss}, every_n_iter=3, formatter=lambda v: values.append(v["loss"])
-                ),
-            ]
+            log = tf.train.LoggingTensorHook(losses, every_n_iter=3, formatter=values.append)
+            return [tf.train.StopAtStepHook(num_steps=7), tf.train.NanTensorHook(loss), log]
 
     summary = testing.train(Stock, "run", data=data, steps=60, **dict(RARE, log_steps=1, **form))
     assert (summary["steps"], steps_of("run")) == (7, [7])
     expected = [r["loss"] for r in records("run")]
-    assert [float(v) for v in values] == [expected[0], expected[3], expected[6]]
+    assert [float(each["loss"]) for each in values] == [expected[0], expected[3], expected[6]]
 
 
 def fetch_in_run(run, data, **options):
