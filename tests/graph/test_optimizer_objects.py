@@ -98,16 +98,12 @@ class OwnDescent(tf.train.Optimizer):
         return handle.assign_sub(0.5 * gradient)
 
 
-def momentum_at(rate):
-    return tf.train.MomentumOptimizer(rate, 0.5, use_nesterov=True)
-
-
 # Nesterov: 0.25 (1 + 0.5), then 0.5 (1 + 0.5 * 1.5) for TensorFlow; Keras' momentum has the rate
 # in it: 0.25 * 1.5, then 0.5 + 0.5 (0.5 + 0.5 * 0.25).
 @pytest.mark.parametrize(
     "choice, expected",
     [
-        (momentum_at, -0.375 - 0.875),
+        (lambda rate: tf.train.MomentumOptimizer(rate, 0.5, use_nesterov=True), -0.375 - 0.875),
         (lambda rate: tf.keras.optimizers.SGD(rate, momentum=0.5, nesterov=True), -0.375 - 0.8125),
     ],
     ids=["tf.train", "keras"],

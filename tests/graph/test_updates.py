@@ -69,14 +69,8 @@ def test_after_reads_what_the_state_updates_of_the_step_wrote(accumulate):
     assert after_steps(op, seen, steps=accumulate) == accumulate
 
 
-def rising_loss(w):
-    """A loss whose gradient is 1 in step 0, 3 in step 1, 5 in step 2, 7 in step 3."""
-    step = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
-    return tf.reduce_sum(w * (2 * step + 1))
-
-
-# Means: (1 + 3) / 2 = 2, then (5 + 7) / 2 = 6. Clipped alone, the gradients 1 and 3 would be 1 and
-# 1.5, with the mean 1.25.
+# The gradients are 1, 3, 5, 7; their means (1 + 3) / 2 = 2, then (5 + 7) / 2 = 6. Clipped alone, 1
+# and 3 would be 1 and 1.5, with the mean 1.25.
 @pytest.mark.parametrize(
     "steps, clip, w",
     [*[(n, "none", w) for n, w in enumerate([0, -2, -2, -8], 1)], (2, "value", -1.5)],
@@ -85,10 +79,11 @@ def test_two_accumulated_steps_make_one_update_by_the_mean_gradient_which_is_cli
     steps, clip, w
 ):
     options = {"accumulate": 2, "clip": clip, "clip_limit": 1.5}
-    assert train(rising_loss(create_variable("w", [0.0])), steps, **options) == {"w": [w]}
+    step = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
+    loss = tf.reduce_sum(create_variable("w", [0.0]) * (2 * step + 1))
+    assert train(loss, steps, **options) == {"w": [w]}
 
 
-# The gradient is 1 in each step that is good; Good, Bad: whether a step's gradient is finite.
 def test_state_is_updated_in_each_step_that_changes_a_variable_and_does_not_only_accumulate():
     a, b, state = (create_variable(name, 0.0) for name in ("a", "b", "state"))
     run = make_run(**dict(SGD, accumulate=3))
@@ -103,6 +98,7 @@ def test_state_is_updated_in_each_step_that_changes_a_variable_and_does_not_only
     assert [after_steps(op, state, steps) for steps in (1, 2, 3, 6)] == [0, 1, 2, 4]
 
 
+# The gradient is 1 in each step that is good; Good, Bad: whether a step's gradient is finite.
 @pytest.mark.parametrize(
     "accumulate, steps, w",
     [
