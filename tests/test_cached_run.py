@@ -9,24 +9,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR
 from process_fixtures import PATIENCE
 from run_fixtures import checkpoint_file, set_state, write_plugin
 
 import toolkit
-from toolkit import CheckpointError, InterruptedRun, UsageError, api, cached_run, testing
+from toolkit import CheckpointError, InterruptedRun, UsageError, api, cached_run
 from toolkit.plugins import Plugins
 from toolkit.training.signals import FirstSignal
-
-THREE_STEPS = {"steps": 3, "checkpoint_steps": 3, "steps_per_call": 1, "evaluate": False}
-
-
-@pytest.fixture(scope="module")
-def trained_run(tmp_path_factory):
-    """The folder of a small run."""
-    folder = tmp_path_factory.mktemp("trained")
-    testing.train(LINEAR, str(folder / "run"), data=write_bars(folder / "bars.npz"), **THREE_STEPS)
-    return str(folder / "run")
 
 
 class Cache:
@@ -56,8 +46,9 @@ class Cache:
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path, trained_run):
-    return Cache(monkeypatch, tmp_path, trained_run)
+def cache(golden, monkeypatch, tmp_path):
+    run = golden("--steps", 3, "--checkpoint-steps", 3, "--no-evaluate") / "run"
+    return Cache(monkeypatch, tmp_path, str(run))
 
 
 def test_a_run_is_trained_once_and_then_found(cache):

@@ -163,8 +163,8 @@ def test_a_flag_or_a_variable_names_another_plugin_than_the_file(cli, here, monk
 
 @pytest.mark.parametrize("name", ["folder", "origins"])
 def test_what_only_a_run_writes_is_no_option_of_a_person(cli, here, name):
-    result = cli("run", LINEAR, "--config", write(here / "a.json", **{name: "runs"}))
-    assert result.code == 2 and f"There is no option '{name}' (" in result.err
+    path = write(here / "a.json", **{name: "runs"})
+    cli.refuse(2, f"There is no option '{name}' (", "run", LINEAR, "--config", path)
 
 
 def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):

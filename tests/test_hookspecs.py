@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 import numpy as np
 import pytest
 from graph_fixtures import Spec, make_plugin, make_run
-from linear_fixtures import Linear, bars, write_bars
+from linear_fixtures import Linear, bars, spoiled, write_bars
 
 from toolkit import SampleOptions, ToolkitError, hookimpl, hookspecs, open_trained, tf
 from toolkit.cli import run_command
@@ -198,15 +198,10 @@ def test_run_finished_is_called_once_and_then_run_ended_when_the_page_is_written
     assert str(recording.folder / "report.html") in ended["files"]
 
 
-class Diverging(Linear):
+class Diverging(spoiled("inf", 3)):
     """Its loss is infinite in step 3; its notifications fail."""
 
     endings: List[Tuple[str, str]] = []
-
-    @hookimpl
-    def loss(self, labels, outputs, run):
-        is_third = tf.equal(run.step_index, 2)
-        return Linear.loss(self, labels, outputs) + tf.where(is_third, float("inf"), 0.0)
 
     @hookimpl
     def run_ended(self, run, status, reason):

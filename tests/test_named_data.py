@@ -150,8 +150,7 @@ def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
     )
     np.savez(str(tmp_path / "x.npz"), size=np.zeros(3))
     for path, text in (("x.npz", "note [N] string, photo [N, 4"), ("x.png", "no such file")):
-        result = cli("predict", run, str(tmp_path / path), "--trust")
-        assert result.code == 4 and text in result.err
+        cli.refuse(4, text, "predict", run, tmp_path / path, "--trust")
 
 
 def test_a_run_and_its_manifest_name_each_component(run):

@@ -165,9 +165,8 @@ def test_show_lists_hooks_and_options(cli):
     ],
 )
 def test_show_of_what_does_not_exist_exits_2(cli, name, message):
-    result = cli("plugins", "show", name)
-    assert result.code == 2 and result.out == ""
-    assert result.err.startswith("Error: ") and message in result.err
+    result = cli.refuse(2, message, "plugins", "show", name)
+    assert result.out == "" and result.err.startswith("Error: ")
 
 
 PACKAGE = (

@@ -69,11 +69,8 @@ def test_force_does_not_rename_a_folder_that_an_option_names(cli, data):
     flags += QUICK
     os.makedirs("inputs")
     write_bars("inputs/w.npz")
-    result = cli(*flags, "--run-dir", "inputs", "--force")
-    assert result.code == 2
-    assert (
-        "--force cannot rename inputs: inputs/w.npz, which the run reads, is in it." in result.err
-    )
+    words = "--force cannot rename inputs: inputs/w.npz, which the run reads, is in it."
+    cli.refuse(2, words, *flags, "--run-dir", "inputs", "--force")
     assert len(os.listdir("inputs")) == 1 and cli(*flags, "--run-dir", "run", "--force").code == 0
 
 

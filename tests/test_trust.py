@@ -220,9 +220,8 @@ def test_a_variable_is_the_users_own_choice(cli, stranger, monkeypatch):
 def test_code_that_has_changed_is_refused_again(cli, stranger, file):
     trust_once(cli)
     edit(stranger / file, "import os", "import os  # and more")
-    result = cli("evaluate", "run")
-    assert result.code == 2
-    assert f"code that has changed since you ran it ({file}); it was not executed." in result.err
+    words = f"code that has changed since you ran it ({file}); it was not executed."
+    cli.refuse(2, words, "evaluate", "run")
     assert not was_executed(stranger)
 
 
@@ -237,8 +236,7 @@ def test_another_neighbour_than_before_is_refused(cli, stranger, here):
     import_extra(stranger)
     trust_once(cli)
     (stranger / "stranger_extra.py").write_text(MARK)
-    result = cli("evaluate", "run")
-    assert result.code == 2 and "(stranger_extra.py)" in result.err
+    cli.refuse(2, "(stranger_extra.py)", "evaluate", "run")
     assert not was_executed(stranger)
 
 
@@ -258,8 +256,7 @@ def test_a_neighbour_that_no_import_statement_names_is_checked_when_it_is_import
     assert cli("evaluate", "run").code == 0
     begin_process()
     (stranger / "stranger_late.py").write_text("open('late', 'w')")
-    result = cli("evaluate", "run")
-    assert result.code == 2 and "stranger_late.py', code that you have not run" in result.err
+    cli.refuse(2, "stranger_late.py', code that you have not run", "evaluate", "run")
     assert not os.path.exists("late")
 
 
@@ -346,8 +343,7 @@ def test_a_run_cannot_choose_any_module_of_the_installation(cli, stranger, attri
     before = set(sys.modules)
     config = dict(read_json("run", "config.json"), plugin=attribute)
     (stranger / "run" / "config.json").write_text(json.dumps(config))
-    result = cli("evaluate", "run")
-    assert result.code == 2 and f"names the plugin '{attribute}'" in result.err
+    cli.refuse(2, f"names the plugin '{attribute}'", "evaluate", "run")
     assert not {"antigravity", "json.tool"} & (set(sys.modules) - before)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from graph_fixtures import make_plugin
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import Linear, spoiled, write_bars
 
 from toolkit import ToolkitError, hookimpl, testing, tf
 from toolkit.compat import HAS_XLA
@@ -45,10 +45,6 @@ def replace_features(self):
     return (yield {"features": "noisy"})
 
 
-def replace_labels(self):
-    return (yield {"labels": "smooth"})
-
-
 def test_arguments_of_several_wrappers_add_up_and_the_inner_one_has_the_last_word():
     def replace_both(self, labels):
         return (yield {"features": "outer", "labels": labels + "!"})
@@ -79,16 +75,7 @@ def nothing(self):
     yield
 
 
-def number(self):
-    return (yield 3)
-
-
-def unknown(self):
-    return (yield {"label": 1})
-
-
-def other_run(self):
-    return (yield {"run": 1})
+UNKNOWN = "yielded the unknown argument"
 
 
 @pytest.mark.parametrize(
@@ -96,9 +83,9 @@ def other_run(self):
     [
         ("build", twice, "yielded twice", "Only call, loss, predict may be called several times."),
         ("call", nothing, "returned None", "'result = yield', then 'return result'"),
-        ("call", number, "yielded 3", "a dict of arguments to replace: model"),
-        ("call", unknown, "yielded the unknown argument 'label'", "Did you mean 'labels'?"),
-        ("call", other_run, "yielded the unknown argument 'run'", ""),
+        ("call", lambda self: (yield 3), "yielded 3", "a dict of arguments to replace: model"),
+        ("call", lambda self: (yield {"label": 1}), UNKNOWN + " 'label'", "Did you mean 'labels'?"),
+        ("call", lambda self: (yield {"run": 1}), UNKNOWN + " 'run'", ""),
     ],
     ids=["twice", "no return", "number", "unknown", "run"],
 )
@@ -160,8 +147,8 @@ def test_a_wrapper_may_catch_the_exception_of_what_it_wraps():
 
 
 def test_the_order_is_described_from_outside_to_inside():
-    inner, outer = extension("inner", loss=replace_labels), extension("outer", loss=replace_labels)
-    plugins = Plugins(make_plugin(Plain, "model"), [inner, outer])
+    wrappers = [extension(name, loss=replace_features) for name in ("inner", "outer")]
+    plugins = Plugins(make_plugin(Plain, "model"), wrappers)
     assert plugins.describe_order() == "loss: outer > inner > model"
     assert Plugins(make_plugin(Plain)).describe_order() == ""
 
@@ -229,20 +216,10 @@ def test_state_is_updated_after_each_step_with_its_variables(tmp_path):
     np.testing.assert_array_equal(two["state/count/bias"], expected)
 
 
-class Exploding(Linear):
-    """The loss is infinite in every other step."""
-
-    @hookimpl
-    def loss(self, labels, outputs, run):
-        loss = Linear.loss(self, labels, outputs)
-        odd = tf.cast(run.step_index % 2, tf.float32)
-        return loss + tf.where(odd > 0, float("inf") * odd, tf.zeros([]))
-
-
 @pytest.mark.parametrize("xla", ["off", "on"] if HAS_XLA else ["off"])
 def test_state_is_not_updated_in_a_step_that_the_guard_refuses(tmp_path, xla):
     options = {"steps": 6, "on_nonfinite": "skip", "xla": xla}
-    tensors = run_steps(tmp_path / "run", [Count], Exploding, **options)
+    tensors = run_steps(tmp_path / "run", [Count], spoiled("inf", 2, 4, 6), **options)
     assert tensors["state/count/steps"] == 3
     assert tensors["toolkit/skipped_steps"] == 3
 
