@@ -32,14 +32,13 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SAMPLES = os.path.join(REPOSITORY, "samples")
 # What a wheel of the toolkit is built from.
 SOURCES = ("pyproject.toml", "LICENSE", "toolkit", "plugins", "samples")
-HAS_MLFLOW = importlib.util.find_spec("mlflow") is not None
-HAS_RAY = importlib.util.find_spec("ray") is not None
+# What a sample needs that not every environment has.
+OPTIONAL = {"mlflow-tracker": "mlflow", "ray-search": "ray"}
 PACKAGES = sorted(
     name
     for name in os.listdir(SAMPLES)
     if os.path.isfile(os.path.join(SAMPLES, name, "pyproject.toml"))
-    and (HAS_MLFLOW or name != "mlflow-tracker")
-    and (HAS_RAY or name != "ray-search")
+    and (name not in OPTIONAL or importlib.util.find_spec(OPTIONAL[name]))
 )
 SETUPTOOLS = 64  # the first that pyproject.toml accepts
 RUN_ALL = """

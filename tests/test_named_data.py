@@ -153,13 +153,7 @@ def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
         cli.refuse(4, text, "predict", run, tmp_path / path, "--trust")
 
 
-def test_a_run_and_its_manifest_name_each_component(run):
-    assert (
-        "24 train, 9 test; features/clip image uint8 ?x2x2x1, features/is_new bool, "
-        "features/note text, features/photo image uint8 4x6x3, features/size float32, "
-        "features/words int64 ?, labels/is_cheap bool, labels/mask class of 3 uint8 4x6, "
-        "labels/price float32)"
-    ) in read_text(run, "console.log")
-    components = dict(read_json(run, "manifest.json")["data"]["spec"]["components"])
-    assert components["features/words"][:3] == [[None], "int64", "value"]
-    assert components["labels/mask"][2:4] == ["class", 3]
+def test_a_run_names_each_component(run):
+    features = "features/photo image uint8 4x6x3, features/size float32, features/words int64 ?"
+    labels = "labels/is_cheap bool, labels/mask class of 3 uint8 4x6, labels/price float32)"
+    assert f"{features}, {labels}" in read_text(run, "console.log")

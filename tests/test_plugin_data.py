@@ -65,7 +65,6 @@ def test_an_option_without_effect_on_a_plugins_own_data_is_refused(name, value):
         # Whoever reads all options may use each.
         ("validation_share", 0.2, lambda split, run: run.options.model_dump() and own_split()),
         ("reader", "resident", None),  # of the reader, not of the data
-        ("batch_size", 4, None),
         ("data", "BARS", lambda split, run: None),  # no data of its own
     ],
 )
@@ -87,13 +86,10 @@ def pairs():
     yield np.zeros([8, 8]), 1
 
 
-@pytest.mark.parametrize(
-    "answer, kind", [((np.zeros([3, 2]), [0, 1, 2]), "tuple"), (pairs(), "generator")]
-)
-def test_an_answer_that_is_no_split_is_named_by_its_type(answer, kind):
+def test_an_answer_that_is_no_split_is_named_by_its_type():
     with pytest.raises(ToolkitError) as error:
-        open_data(Own(lambda split, run: answer))
-    assert f"'data' of plugin 'own' returned an object of type {kind} for" in error.value.message
+        open_data(Own(lambda split, run: (np.zeros([3, 2]), [0, 1, 2])))
+    assert "'data' of plugin 'own' returned an object of type tuple for" in error.value.message
     assert "Return toolkit.Split(features, labels)" in error.value.hint
 
 

@@ -42,17 +42,6 @@ def names(items):
     return [item.nodeid for item in items]
 
 
-def test_a_picked_test_is_quick_and_a_long_one_is_not_of_ci(measured, monkeypatch):
-    monkeypatch.setattr(tiers, "PICKED", ("tests/test_3.py::test_dear",))
-    monkeypatch.setattr(tiers, "LONG", ("tests/test_4.py",))
-    tier_of = {item.nodeid: tiers.tier_of(item.nodeid, SECONDS) for item in [*DEAR, *CHEAP]}
-    assert tier_of["tests/test_3.py::test_dear[a]"] == "quick"
-    assert tier_of["tests/test_4.py::test_dear[a]"] == "long"
-    assert tier_of["tests/test_4.py::test_cheap"] == "long"
-    assert tier_of["tests/test_5.py::test_dear[b]"] == "ci"
-    assert tier_of["tests/test_5.py::test_cheap"] == "quick"
-
-
 @pytest.mark.parametrize("landing", [0, 7])
 def test_each_file_is_tested_by_one_of_two_pythons(measured, landing):
     first, rest = tiers.select(DEAR, ["ci"], f"1/2:{landing}")

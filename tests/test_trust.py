@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import sys
 
-import process_fixtures
 import pytest
+import test_streams
 from file_fixtures import REPOSITORY, edit, read_json
 from linear_fixtures import write_bars
 
@@ -111,7 +111,6 @@ def was_executed(folder):
 
 NEEDS_TRUST = [
     ["resume", "run", "--steps", "6"],
-    ["resume", "run"],
     ["resume", "run", "--print-config"],
     ["resume", "run", "--gain", "2"],
     ["evaluate", "run"],
@@ -163,13 +162,6 @@ def test_open_trained_refuses_the_code_too(stranger):
     assert not was_executed(stranger)
     with toolkit.open_trained("run", trust=True) as trained:
         assert trained.step == 4
-
-
-def test_code_that_the_user_ran_before_is_known_to_the_configuration_and_the_doctor(cli, stranger):
-    trust_once(cli)
-    rows = cli("resume", "run", "--print-config", "--json").json()
-    assert rows["plugin"]["value"] == "stranger.py" and rows["gain"]["value"] == 1.0
-    assert "was not checked" not in cli("doctor", "run").out
 
 
 def test_the_doctor_says_what_it_did_not_check(cli, stranger):
@@ -393,14 +385,7 @@ def test_the_toolkit_beside_a_plugin_is_no_neighbour_of_it(here):
 def test_python_m_toolkit_imports_no_module_of_the_working_directory(user, here):
     for name in ("json", "click", "numpy", "toolkit_classifier", "sitecustomize"):
         (here / (name + ".py")).write_text("open('replaced', 'w')")
-    paths = [REPOSITORY, *(path for path in sys.path if path)]
-    result = subprocess.run(
-        [sys.executable, "-m", "toolkit", "plugins", "show", "classifier"],
-        env=dict(os.environ, PYTHONPATH=os.pathsep.join(paths)),
-        capture_output=True,
-        text=True,
-        timeout=process_fixtures.PATIENCE,
-    )
+    result = test_streams.toolkit("", "plugins", "show", "classifier")
     assert result.returncode == 0, result.stderr
     assert not os.path.exists("replaced")
 
