@@ -13,9 +13,7 @@ from toolkit.storage.folder_lock import FolderLock
 from toolkit.storage.run_folder import RunFolder
 
 RUN = ["run", "--resume", "--plugin", LINEAR, "--steps", "6"]
-KEPT = (
-    "r is a run of other plugins: with was none, now ema.\nA run keeps its plugins; for another, "
-)
+KEPT = "r is a run of other plugins: with was none, now ema.\nA run keeps its plugins; for an"
 
 
 @pytest.fixture
