@@ -1,6 +1,5 @@
 """Commands that installed packages add: listed with their help, called like the core's."""
 
-import json
 import sys
 from contextlib import nullcontext
 
@@ -50,11 +49,11 @@ number = 3
 
 @pytest.fixture
 def offer(site):
-    """`offer("greet = mod:greet")`: a distribution with that command and the module `mod`."""
+    """`offer("greet = added_commands:greet")`: a distribution with that command of a source."""
 
-    def call(*points, name="one-dist", module="added_commands", source=SOURCE):
+    def call(*points, name="one-dist", source=SOURCE):
         distribution(site, name, "[toolkit.commands]\n" + "\n".join(points) + "\n")
-        (site / (module + ".py")).write_text(source)
+        (site / "added_commands.py").write_text(source)
 
     return call
 
@@ -166,28 +165,3 @@ def test_a_name_of_the_core_stays_the_cores(cli, offer):
     offer("data = added_commands:greet")
     assert "mnist5k" in cli("data", "list").out
     assert "data" not in [name for name, _ in section(cli("--help").out)]
-
-
-def test_an_added_command_uses_the_public_flags_and_output(cli, offer):
-    offer(
-        "measure = measuring:measure",
-        module="measuring",
-        source="""
-import click
-from toolkit import cli_options
-
-@click.command()
-@cli_options.checkpoint_option
-@cli_options.json_option
-@cli_options.verbose_option
-def measure(checkpoint, as_json):
-    cli_options.warn("only a test")
-    if as_json:
-        cli_options.print_json({"checkpoint": checkpoint, "length": float("nan")})
-""",
-    )
-    result = cli("measure", "--checkpoint", "best", "--json")
-    assert (result.code, result.err) == (0, "warning: only a test\n")
-    assert json.loads(result.out) == {"checkpoint": "best", "length": None}
-    for flag in ("--checkpoint best|last|STEP", "--json", "-v, --verbose"):
-        assert flag in cli("measure", "--help").out

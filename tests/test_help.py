@@ -8,19 +8,15 @@ from toolkit.cli import app, plugin_command, plugin_options, run
 INSTALLED = ["agreement", "classifier", "gan", "regressor"]
 
 
-def read(cli, *argv):
-    return cli(*argv).ok().out
-
-
 @pytest.mark.parametrize("words", [[], *([name] for name in INSTALLED)], ids=str)
 def test_the_help_of_run_fits_a_screen_with_three_examples(cli, words):
-    lines = read(cli, "run", *words, "--help").splitlines()
+    lines = cli.succeed("run", *words, "--help").out.splitlines()
     assert len(lines) <= 30 and max(map(len, lines)) <= 80
     assert sum(line.startswith("  toolkit run ") for line in lines) == 3
 
 
 def test_the_short_help_shows_the_defaults_of_the_plugin(cli):
-    usual, gan = (read(cli, "run", *words, "--help") for words in ([], ["gan"]))
+    usual, gan = (cli.succeed("run", *words, "--help").out for words in ([], ["gan"]))
     assert "passes over the training data [default 10.0]" in usual
     assert "steps, in place of --epochs [default 3000]" in gan
     assert "before its schedule [default 0.002]" in gan  # of its default preset
@@ -29,7 +25,7 @@ def test_the_short_help_shows_the_defaults_of_the_plugin(cli):
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_a_topic_shows_its_group_alone(cli, flag):
-    text = read(cli, "run", flag, "length")
+    text = cli.succeed("run", flag, "length").out
     assert text.count(":\n") == 1 and "Length:\n  --steps N " in text
 
 
@@ -45,7 +41,7 @@ def test_a_topic_shows_its_group_alone(cli, flag):
     ],
 )
 def test_a_topic_has_its_flags(cli, words, flags):
-    text = read(cli, *words)
+    text = cli.succeed(*words).out
     assert set(flags.split()) <= set(text.split())
     assert ("--print-config" in text) == ("--pause-at" in text)
 
@@ -61,19 +57,19 @@ def test_a_topic_has_its_flags(cli, words, flags):
     ],
 )
 def test_other_commands_show_their_own_flags_and_the_topics(cli, command, topics):
-    text = read(cli, *command.split(), "--help")
+    text = cli.succeed(*command.split(), "--help").out
     assert "--learning-rate" not in text and len(text.splitlines()) <= 30
     assert f"More: --help TOPIC, one of {topics}" in " ".join(text.split())
 
 
 def test_a_run_after_help_is_no_topic(cli, trained):
     for path in (f"{trained}/run", "trained/gone"):
-        assert read(cli, "resume", "--help", path) == read(cli, "resume", path, "--help")
+        assert cli.succeed("resume", "--help", path) == cli.succeed("resume", path, "--help")
 
 
 def test_the_first_word_may_be_the_plugin(cli):
     rest = ["--steps", "3", "--print-config"]
-    assert read(cli, "run", LINEAR, *rest) == read(cli, "run", "--plugin", LINEAR, *rest)
+    assert cli.succeed("run", LINEAR, *rest) == cli.succeed("run", "--plugin", LINEAR, *rest)
 
 
 def test_words_of_other_tools_lead_to_what_exists():

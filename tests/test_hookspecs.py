@@ -12,6 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
+from file_fixtures import read_text
 from graph_fixtures import Spec, make_plugin, make_run
 from linear_fixtures import Linear, bars, spoiled, write_bars
 
@@ -47,6 +48,13 @@ def is_right(labels, outputs):
     return {"accuracy": right}
 
 
+class Counting(tf.train.SessionRunHook):
+    calls = 0
+
+    def after_run(self, run_context, run_values):
+        Counting.calls += 1
+
+
 # What the hooks return where Linear has none; others return None.
 ANSWERS = {
     "filter": lambda labels: labels != 2,
@@ -56,7 +64,7 @@ ANSWERS = {
     "sample_options": lambda: SampleOptions,
     "sample": lambda request: {"images": np.zeros([request.count, 6, 6, 1])},
     "example_metrics": is_right,
-    "session_hooks": lambda: [],
+    "session_hooks": lambda: [Counting()],
     "evaluated": write_report,
 }
 
@@ -191,6 +199,12 @@ def test_the_return_value_and_the_files_of_evaluated_are_in_the_result(recording
     assert (recording.folder / "reports" / "test-4" / "report.txt").read_text() == "test"
 
 
+def test_a_plain_session_hook_is_called_on_every_step(recording):
+    assert Counting.calls == 4
+    note = "one step per call, which is slower; called on every step: Recorder:Counting"
+    assert "note   " + note in read_text(recording.folder, "console.log")
+
+
 def test_run_finished_is_called_once_and_then_run_ended_when_the_page_is_written(recording):
     (finished,), (ended,) = recording.facts("run_finished"), recording.facts("run_ended")
     assert (finished["summary"]["steps"], finished["run"].folder) == (4, str(recording.folder))
@@ -243,24 +257,3 @@ def test_inputs_must_return_a_dict_of_dtypes_and_shapes(value):
     with pytest.raises(ToolkitError, match="Hook 'inputs' of plugin 'broken' returned") as caught:
         build_inference(plugins, make_run("predict", Spec(), plugins.options()))
     assert "(dtype, shape of one)" in caught.value.hint
-
-
-class Counting(tf.train.SessionRunHook):
-    calls = 0
-
-    def after_run(self, run_context, run_values):
-        Counting.calls += 1
-
-
-class WithCounting(Linear):
-    @hookimpl
-    def session_hooks(self):
-        return [Counting()]
-
-
-def test_a_plain_session_hook_is_called_on_every_step(cli):
-    argv = ["--plugin", "test_hookspecs:WithCounting", "--data", write_bars("bars.npz")]
-    result = cli("run", *argv, "--steps", "5")
-    assert Counting.calls == 5
-    note = "one step per call, which is slower; called on every step: WithCounting:Counting"
-    assert "note   " + note in result.err

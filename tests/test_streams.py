@@ -195,11 +195,11 @@ def test_a_hostile_commit_log_and_configuration_are_shown_escaped(cli, trained):
         assert "\nchaos " not in "\n" + result.out + result.err
 
 
-def test_json_holds_the_original_characters(capsys):
+def test_json_holds_the_original_characters_and_null_for_what_is_no_number(capsys):
     with streams.guarded():
-        cli_options.print_json({"a": EVIL + "\x7f\u2028\udcff"})
+        cli_options.print_json({"a": EVIL + "\x7f\u2028\udcff", "b": float("nan")})
     text = capsys.readouterr().out
-    assert json.loads(text) == {"a": EVIL + "\x7f\u2028\udcff"}
+    assert json.loads(text) == {"a": EVIL + "\x7f\u2028\udcff", "b": None}
     assert_harmless(text)
 
 
