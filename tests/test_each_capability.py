@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from file_fixtures import REPOSITORY, flip_byte, read_json, read_text
+from job_fixtures import wait_at, write_waiting
 from linear_fixtures import LINEAR, write_bars
 from PIL import Image
 from process_fixtures import run, start, take_turn, wait_for_file
@@ -21,17 +22,6 @@ from toolkit import testing
 # A small GAN with the cheapest scores.
 GAN = ("--width=4", "--batch-size=8", "--latent-size=8", "--steps=4", "--sample-steps=2")
 GAN += ("--features=pixels", "--no-two-sample", "--quick-samples=100", "--score-samples=100")
-# An extension that holds the process after the commit of step 4, while there is a file `hold`.
-HOLDING = """
-import os, time
-from toolkit import hookimpl
-
-@hookimpl
-def checkpoint_saved(step):
-    while step == 4 and os.path.exists("hold"):
-        open("held", "w").close()
-        time.sleep(0.01)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +81,15 @@ def test_the_gan_draws_while_it_trains_and_afterwards(here):
 
 
 def test_a_killed_run_ends_with_the_bits_of_one_that_was_not(train):
-    Path("holding.py").write_text(HOLDING)
-    train("whole", "--with", "./holding.py", "--steps", 6)
-    open("hold", "w").close()
-    argv = ["--plugin", LINEAR, "--data", "npz:bars.npz", "--with", "./holding.py", "--steps", 6]
+    flags = ["--with", write_waiting(), "--steps", 6]
+    train("whole", *flags)
+    wait_at(5)  # after the checkpoint of step 4
+    argv = ["--plugin", LINEAR, "--data", "npz:bars.npz", *flags]
     process = start("run", "--run-dir", "killed", *argv)
-    wait_for_file("held", among=[process])
+    wait_for_file("waits", among=[process])
     process.kill()
     assert process.wait() == -signal.SIGKILL
-    os.remove("hold")
+    os.remove("wait at")
     run("resume", "killed", "--trust").ok()
     assert testing.fingerprint("killed") == testing.fingerprint("whole")
 
