@@ -82,10 +82,6 @@ def test_evaluate_evaluates_the_data_that_it_names(cli, here):
     assert "(12 examples" in own.out and "(12 examples" not in bars.out
 
 
-def pairs():
-    yield np.zeros([8, 8]), 1
-
-
 def test_an_answer_that_is_no_split_is_named_by_its_type():
     with pytest.raises(ToolkitError) as error:
         open_data(Own(lambda split, run: (np.zeros([3, 2]), [0, 1, 2])))
@@ -97,7 +93,7 @@ def test_an_answer_that_is_no_split_is_named_by_its_type():
     "features, labels, text",
     [
         (np.zeros([3, 2]), [0, 1], "The components have different numbers of examples"),
-        (pairs(), None, "Features are of type generator"),
+        (iter(()), None, "Features are of type tuple_iterator"),
         (np.zeros([0, 2]), None, "The split 'train' of the data 'plugin own' is empty."),
     ],
 )

@@ -98,7 +98,6 @@ def test_tensorflow_is_imported_without_stderr(here):
     assert subprocess.call(command, cwd=str(here), timeout=process_fixtures.PATIENCE) == 0
 
 
-TRAIN = ["run", "--plugin", LINEAR, "--data", "npz:bars.npz"]
 # Command -> its arguments, whether stdout is all that it is for, and a file that it writes.
 WORK = {
     "resume": (["resume", "run", "--steps", 7], False, "run/checkpoints/model.ckpt-7.index"),

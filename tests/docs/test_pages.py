@@ -38,17 +38,12 @@ def has_slow_part(page):
     )
 
 
-def copy_samples(page, folder):
-    """Copy the samples where a page names them."""
-    if "samples/" in read_text(REPOSITORY, page):
-        shutil.copytree(os.path.join(REPOSITORY, "samples"), str(folder / "samples"))
-
-
 @pytest.fixture(scope="module")
 def page_run(request, tmp_path_factory):
     """A page with a folder of its own, in which its slow part follows its fast part."""
     folder = tmp_path_factory.mktemp("page")
-    copy_samples(request.param, folder)
+    if "samples/" in read_text(REPOSITORY, request.param):
+        shutil.copytree(os.path.join(REPOSITORY, "samples"), str(folder / "samples"))
     return Page(request.param, folder)
 
 
