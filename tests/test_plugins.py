@@ -19,6 +19,7 @@ from toolkit import (
     hookimpl,
 )
 from toolkit.data.examples import describe
+from toolkit.hookspecs import MODEL_HOOKS
 from toolkit.plugins import Plugins, hook_names, list_plugins, load
 
 
@@ -56,19 +57,9 @@ def test_an_extension_that_is_named_as_well_is_loaded_once():
     assert [plugin.name for plugin in plugins.all][1:] == ["ema"] and not plugins.defaults
 
 
-SOURCE = """
-from toolkit import hookimpl
-@hookimpl
-def build(): return 'built'
-@hookimpl
-def call(): return {}
-@hookimpl
-def loss(): return 0
-@hookimpl
-def optimize(): return 0
-@hookimpl
-def predict(): return {}
-"""
+SOURCE = "from toolkit import hookimpl\n" + "".join(
+    f"@hookimpl\ndef {hook}(): pass\n" for hook in MODEL_HOOKS
+)
 
 
 def distribution(site, name, points, module="", version="1.0"):
@@ -170,9 +161,7 @@ def test_show_of_what_does_not_exist_exits_2(cli, name, message):
 
 
 PACKAGE = (
-    SOURCE.replace(
-        "def loss(): return 0", "def loss():\n    from .loss import total; return total()"
-    )
+    SOURCE.replace("def loss(): pass", "def loss():\n    from .loss import total; return total()")
     + """
 from toolkit import Options, option
 class MyOptions(Options):
