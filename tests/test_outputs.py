@@ -86,10 +86,7 @@ def test_an_output_is_refused_before_the_work(cli, here, no_work, monkeypatch, n
 @pytest.mark.parametrize(
     "argv, path, size",
     [
-        *(
-            (["predict", "run", "bars.npz", "-o"], "out" + e, 100)
-            for e in (".csv", ".json", ".npz")
-        ),
+        *((["predict", "run", "bars.npz", "-o"], "out." + e, 100) for e in ("csv", "json", "npz")),
         (["export", "run"], "model", 1000),
         (["export", "run"], "model[1]", 1000),  # which TensorFlow reads as a pattern
     ],
@@ -185,13 +182,11 @@ def test_texts_that_a_spreadsheet_would_run_are_quoted_and_numbers_stay(here):
     assert [int(row[1]) for row in rows[1:]] == [-1, 0, 1, 2]
 
 
-REFUSED_IN_RUNS = dict(
-    COMMANDS,
-    **{
-        "report": (["report", "run", "-o"], ".html"),
-        "plugins new": (["plugins", "new", "thing", "--out"], ""),
-    },
-)
+REFUSED_IN_RUNS = {
+    **COMMANDS,
+    "report": (["report", "run", "-o"], ".html"),
+    "plugins new": (["plugins", "new", "thing", "--out"], ""),
+}
 
 
 @pytest.mark.parametrize(
