@@ -18,11 +18,6 @@ def lines(path):
     return JsonLines(str(path))
 
 
-def test_a_missing_file_has_no_lines_and_is_not_created_by_reading(lines, path):
-    assert (lines.lines(), lines.read(), lines.position().bytes) == ([], [], 0)
-    assert not path.exists()
-
-
 def test_non_finite_numbers_become_null(lines):
     lines.append({"a": float("nan"), "b": [float("inf"), -float("inf")], "c": 1.5})
     assert lines.lines() == ['{"a": null, "b": [null, null], "c": 1.5}']
@@ -67,12 +62,6 @@ def test_lines_of_a_size_are_the_complete_lines_within_it(lines, path):
     path.write_bytes(b"{}\n[]\n")
     assert [len(lines.lines(size)) for size in (0, 2, 3, 5, 6, 99)] == [0, 0, 1, 1, 2, 2]
     assert lines.lines(6) == ["{}", "[]"]
-
-
-def test_bytes_that_are_not_utf8_are_replaced_in_lines_but_not_in_the_hash(lines, path):
-    path.write_bytes(b'{"a": "\xff"}\n')
-    assert lines.lines() == ['{"a": "\ufffd"}']
-    assert lines.position().sha256 == hashlib.sha256(b'{"a": "\xff"}\n').hexdigest()
 
 
 def test_lines_that_are_not_objects_or_not_complete_are_no_records(lines, path):
