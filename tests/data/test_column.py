@@ -1,14 +1,12 @@
 """One component of many examples: what it is, and what its values may be."""
 
-import json
-
 import numpy as np
 import pytest
 from data_fixtures import NUM_IMAGES, peak_of, refusal_of
 from PIL import Image
 
 from toolkit import Column, DataError, Decoded, Split, ToolkitError
-from toolkit.data.column import Component, Sequences
+from toolkit.data.column import Sequences
 from toolkit.data.examples import describe
 from toolkit.data.files.file_index import FileIndex
 from toolkit.data.images.image_files import ImageFiles
@@ -74,18 +72,10 @@ def test_sequences_of_classes_are_padded_with_what_is_no_class():
     assert "has the value 3" in refusal_of(Split, {"x": np.zeros([2, 1])}, {"tags": wrong})
 
 
-@pytest.mark.parametrize(
-    "values, padding, text",
-    [
-        ([[1], [1, 2]], 0.5, "the padding 0.5, which is no int64"),
-        ([np.ones(1, np.uint8), np.ones(2, np.uint8)], -1, "the padding -1, which is no uint8"),
-        ([[1.0], [1.0, 2.0]], "x", "the padding 'x', which is no float32"),
-        ([["a"], ["b", "c"]], 1.5, "the padding 1.5, which is no string"),
-    ],
-)
-def test_padding_is_of_the_type_of_its_component(values, padding, text):
-    column = Column([np.asarray(value) for value in values], padding=padding)
-    assert text in refusal_of(Split, {"w": column})
+@pytest.mark.parametrize("padding", [-1, 0.5, "x"])
+def test_padding_is_of_the_type_of_its_component(padding):
+    column = Column([np.ones(1, np.uint8), np.ones(2, np.uint8)], padding=padding)
+    assert f"the padding {padding!r}, which is no uint8" in refusal_of(Split, {"w": column})
 
 
 def test_a_scalar_is_no_sequence():
@@ -103,14 +93,6 @@ def test_the_number_of_classes_is_a_whole_number(count):
 @pytest.mark.parametrize("index", [[True, False], [0.5, 1.0], [[0]], [2], [-3]])
 def test_an_index_has_the_numbers_of_records(index):
     assert "expected numbers of 2 records" in refusal_of(Split, np.zeros([2, 1]), [0, 1], index)
-
-
-@pytest.mark.parametrize("padding", [0.5, True])
-def test_a_component_is_read_as_it_was_written(padding):
-    component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding)
-    spec = DataSpec((), "", components=(("features/a", component),))
-    stored = json.loads(json.dumps(spec._asdict()))
-    assert repr(DataSpec.from_json(stored).flat) == repr(spec.flat)
 
 
 @pytest.mark.parametrize("more", [4, [4, 8]])

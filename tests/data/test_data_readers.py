@@ -8,8 +8,8 @@ from data_fixtures import numbered_images
 from reader_fixtures import read, read_labels
 
 from toolkit.compat import tf
-from toolkit.data.examples import Split, describe
-from toolkit.data.prepare import ExampleHooks, model_spec, prepare
+from toolkit.data.examples import Split
+from toolkit.data.prepare import ExampleHooks, prepare
 from toolkit.data.readers import resident
 from toolkit.data.readers.batches import convert_stored
 from toolkit.data.readers.reader import ReaderOptions, make_reader
@@ -174,12 +174,6 @@ def test_a_split_within_the_limit_is_resident():
 
 
 # -- filter and convert
-
-
-def test_the_model_spec_is_that_of_a_converted_example():
-    split = numbered_split(20)
-    spec = model_spec(describe(split), split, ExampleHooks(is_odd, halve_size))
-    assert spec.shape == (2, 2, 1) and spec.dtype == "float32"
 
 
 @pytest.mark.parametrize(
