@@ -76,26 +76,25 @@ def test_examples_are_not_in_the_graph_definition():
 
 
 def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
-    """The batches of chunks of `size`, of which `counts` are read: (scaled features, labels)."""
+    """The batches of chunks of `size`, of which `counts` are read: flat key -> [n, B, ...]."""
     with tf.Graph().as_default(), tf.Session() as session:
         reader = build_reader(kind, split, batch_size, 1, **options)
         step, num_batches = tf.placeholder(tf.int64, []), tf.placeholder(tf.int32, [])
         flat = reader.chunk(step, size, num_batches)
-        features, labels = flat["features"], flat.get("labels")
-        shape = reader.form.components["features"].shape
-        assert features.shape.as_list()[1:] == [batch_size, *shape]
-        assert labels is None or labels.shape.as_list()[1:] == [batch_size]
-        fetches = [convert_stored(features, "image")] + ([] if labels is None else [labels])
+        for key, tensor in flat.items():
+            assert tensor.shape.as_list()[1:] == reader.form.batch_shape(key, batch_size)
+        flat["features"] = convert_stored(flat["features"], "image")
         reader.initialize(session, start)
-        batches, position = [], start
+        chunks, position = [], start
         for count in counts:
-            values = session.run(fetches, {step: position, num_batches: count})
-            assert {len(value) for value in values} == {size}
-            if kind == "stream":  # the other batches were not read
-                assert not any(value[count:].any() for value in values)
-            batches += zip(*[value[:count] for value in values])
+            chunks.append(session.run(flat, {step: position, num_batches: count}))
             position += count
-        return batches
+    for chunk, count in zip(chunks, counts):
+        for values in chunk.values():
+            assert len(values) == size
+            assert kind == "resident" or not values[count:].any()  # they were not read
+    parts = {key: [chunk[key][:count] for chunk, count in zip(chunks, counts)] for key in flat}
+    return {key: np.concatenate(arrays) for key, arrays in parts.items()}
 
 
 @both
@@ -112,11 +111,9 @@ def test_a_chunk_has_the_same_batches_as_single_reads(kind, counts, start, hooks
     batches = read_chunks(kind, split, 3, 3, counts, start, **hooks)
     numbers = range(start, start + sum(counts))
     expected = read(split, 3, numbers, hooks=ExampleHooks(**hooks), kind=kind)
-    assert len(batches) == len(expected)
-    for batch, each in zip(batches, expected):
-        assert len(batch) == len(each) - 1 == (2 if has_labels else 1)
-        for values, key in zip(batch, ("features", "labels")):
-            assert np.array_equal(values, each[key])
+    assert len(batches) == len(expected[0]) - 1 == (2 if has_labels else 1)
+    for key, values in batches.items():
+        assert np.array_equal(values, [each[key] for each in expected])
 
 
 @both

@@ -1,7 +1,7 @@
 """Data that is decoded once into the cache: what is read again, what is found damaged."""
 
+import concurrent.futures
 import os
-import threading
 
 import numpy as np
 import pytest
@@ -117,17 +117,10 @@ def test_a_cache_that_cannot_be_written_is_named_before_work_is_done(
 
 
 def test_threads_that_need_the_same_rows_share_them(paths, cache, reads, not_quick):
-    results = [None] * 4
-
-    def work(i):
-        results[i] = map_rows(images(paths))[:, 0, 0, 0].tolist()
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [list(range(NUM_IMAGES))] * 4 and len(reads) == NUM_IMAGES
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for rows in pool.map(map_rows, [images(paths) for _ in range(4)]):
+            assert rows[:, 0, 0, 0].tolist() == list(range(NUM_IMAGES))
+    assert len(reads) == NUM_IMAGES
 
 
 # ----------------------------------------------------------------------------- the splits of a run
