@@ -59,8 +59,7 @@ def test_an_entry_is_removed_by_its_name_and_a_group_by_its_own(cli, cache):
     ],
 )
 def test_other_names_are_refused_and_nothing_is_removed(cli, cache, arguments, text):
-    result = cli("cache", "clear", *arguments)
-    assert result.code == 2 and text in result.err
+    cli.refuse(2, text, "cache", "clear", *arguments)
     assert len(names(cli)) == 3 and (cache / "mine" / "c").exists()
 
 

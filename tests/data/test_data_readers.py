@@ -15,7 +15,7 @@ from toolkit.data.readers.batches import convert_stored
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.data.readers.resident import ResidentReader
 from toolkit.data.readers.stream import StreamReader
-from toolkit.errors import DataError, ToolkitError, UsageError
+from toolkit.errors import ToolkitError, UsageError
 
 both = pytest.mark.parametrize("kind", ["resident", "stream"])
 
@@ -210,12 +210,6 @@ def test_a_shape_that_differs_names_both_examples():
             session.run(features)
         with pytest.raises(ToolkitError, match=message):
             raise reader.failure
-
-
-@both
-def test_a_filter_that_keeps_nothing_is_a_data_error(kind):
-    with tf.Graph().as_default(), pytest.raises(DataError, match="kept none of 4 examples"):
-        build_reader(kind, numbered_split(4), 2, filter=lambda features, labels: False)
 
 
 @pytest.mark.parametrize("num_bytes", [1, 25])

@@ -58,12 +58,6 @@ def test_truncate_removes_later_and_partial_lines_and_the_position_is_the_new_on
     assert lines.position() == FileDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
-def test_lines_of_a_size_are_the_complete_lines_within_it(lines, path):
-    path.write_bytes(b"{}\n[]\n")
-    assert [len(lines.lines(size)) for size in (0, 2, 3, 5, 6, 99)] == [0, 0, 1, 1, 2, 2]
-    assert lines.lines(6) == ["{}", "[]"]
-
-
 def test_lines_that_are_not_objects_or_not_complete_are_no_records(lines, path):
     deep = b'{"a":' * 100000
     path.write_bytes(b'{"a": 1}\n\n[1]\n{"a"\nnull\n' + deep + b'\n{"a": 2}\n{"a": 3}')
