@@ -1,6 +1,5 @@
 """Data that is decoded once into the cache: what is read again, what is found damaged."""
 
-import concurrent.futures
 import os
 from pathlib import Path
 
@@ -61,15 +60,6 @@ def test_a_damaged_entry_is_written_again(paths, cache, reads, name, damage, not
     assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES)) and len(reads) == 2 * NUM_IMAGES
 
 
-def test_what_a_killed_process_left_is_removed(paths, cache, not_quick):
-    map_rows(images(paths))
-    left = os.path.join(os.path.dirname(entry_file(cache)), "..", ".writing-1")
-    os.mkdir(left)
-    os.remove(entry_file(cache))
-    map_rows(images(paths))
-    assert not os.path.exists(left)
-
-
 def raising(error):
     def fail(*arguments):
         raise error
@@ -112,13 +102,6 @@ def test_a_cache_that_cannot_be_written_is_named_before_work_is_done(
         map_rows(images(paths))
     assert error.value.exit_code == 138 and "TOOLKIT_CACHE" in error.value.hint
     assert not reads and Path(cache).read_text() == "the user's own"
-
-
-def test_threads_that_need_the_same_rows_share_them(paths, cache, reads, not_quick):
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for rows in pool.map(map_rows, [images(paths) for _ in range(4)]):
-            assert rows[:, 0, 0, 0].tolist() == list(range(NUM_IMAGES))
-    assert len(reads) == NUM_IMAGES
 
 
 # ----------------------------------------------------------------------------- the splits of a run

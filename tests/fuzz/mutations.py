@@ -9,12 +9,7 @@ from typing import Any, List
 from hypothesis import strategies as st
 
 # Counts, sizes and offsets in files are often these, or off by one.
-_EDGES = [b"\0" * 4, b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\1", b"\1\0\0\0"]
-
-
-def pieces(max_size: int = 8):
-    """A few bytes: arbitrary ones, or an edge of 32-bit numbers."""
-    return st.sampled_from(_EDGES) | st.binary(min_size=1, max_size=max_size)
+EDGES = [b"\0" * 4, b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\1", b"\1\0\0\0"]
 
 
 @st.composite
@@ -35,7 +30,7 @@ def _edit(draw, kind, rest, other):
     if kind == "flip":
         return bytes([rest[0] ^ 1 << draw(st.integers(0, 7))]) + rest[1:] if rest else rest
     if kind in ("overwrite", "insert"):
-        piece = draw(pieces())
+        piece = draw(st.sampled_from(EDGES) | st.binary(min_size=1, max_size=8))
         return piece + (rest[len(piece) :] if kind == "overwrite" else rest)
     if kind == "delete":
         return rest[draw(st.integers(1, 16)) :]
@@ -51,18 +46,15 @@ ODD: List[Any] = [None, True, False, *NUMBERS, *TEXTS, {}, {"": None}]
 ODD += [[], [[]], [None], [1], ["x"], [0] * 99]
 
 
-def text_of(values):
-    """JSON; DEEP is replaced by a nesting deeper than any reader accepts."""
-    return json.dumps(values).replace(json.dumps(DEEP), "[" * 100000 + "]" * 100000)
-
-
 @st.composite
 def odd_json(draw, content, max_changes=3):
-    """The values of a JSON text, with up to `max_changes` of them odd or missing."""
+    """A JSON text with up to `max_changes` of its values odd or missing; DEEP is replaced by a
+    nesting deeper than any reader accepts.
+    """
     values = json.loads(content.decode("utf-8"))
     for _ in range(draw(st.integers(1, max_changes))):
         values = draw(_with_odd_value(values))
-    return values
+    return json.dumps(values).replace(json.dumps(DEEP), "[" * 100000 + "]" * 100000).encode()
 
 
 @st.composite

@@ -7,7 +7,7 @@ import pytest
 from folder_fixtures import ENDINGS, begin, commit
 
 from toolkit.display.console import Console
-from toolkit.files import TEMPORARY_PREFIX, atomic_write, write_json
+from toolkit.files import TEMPORARY_PREFIX, write_json
 from toolkit.training.session_record import SessionRecord, TrainResult
 
 
@@ -35,12 +35,6 @@ def disk(monkeypatch):
 def test_a_durable_file_is_synced_before_its_name_and_its_name_before_anything_else(tmp_path, disk):
     write_json(str(tmp_path / "a.json"), {})
     assert disk == [("sync", "temporary"), ("rename", "a.json"), ("sync", tmp_path.name)]
-
-
-def test_a_file_that_need_not_be_durable_is_only_renamed(tmp_path, disk):
-    with atomic_write(str(tmp_path / "a.txt")) as file:
-        file.write(b"a")
-    assert disk == [("rename", "a.txt")]
 
 
 def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(tmp_path, disk):
