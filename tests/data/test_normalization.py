@@ -7,9 +7,6 @@ from linear_fixtures import LINEAR, Linear, bars, write_bars
 from toolkit import DataSpec, UsageError, hookimpl, normalize, open_trained, testing, tf
 from toolkit.data import normalization
 from toolkit.errors import ToolkitError
-from toolkit.options import CoreOptions
-from toolkit.plugins import Plugin, Plugins
-from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder
 
 
@@ -90,25 +87,3 @@ def test_a_plugin_that_does_not_normalize_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(ToolkitError, match="^--normalize is on, but the plugin .* does not"):
         train(LINEAR, tmp_path)
     assert not (tmp_path / "run").exists()
-
-
-class Halving(Linear):
-    """Linear on the left halves of the examples of two classes."""
-
-    @hookimpl
-    def filter(self, labels):
-        return labels < 2
-
-    @hookimpl
-    def convert(self, features, labels):
-        return features[:, :3].astype("float32") / 510, labels
-
-
-def test_moments_follow_filter_and_convert(tmp_path, monkeypatch):
-    monkeypatch.setattr(normalization, "CHUNK_BYTES", 500)  # several chunks
-    options = CoreOptions(data=write_bars(tmp_path / "bars.npz"), normalize="yes")
-    spec = open_run_data(Plugins(Plugin.from_object(Halving, "model")), options).spec
-    labels = np.arange(40) * 7 % 3
-    images = bars(labels)[labels < 2, :, :3] / 510.0
-    assert spec.mean == pytest.approx([images.mean()])
-    assert spec.deviation == pytest.approx([images.std()])

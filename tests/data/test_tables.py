@@ -283,7 +283,6 @@ def test_the_index_that_pandas_saves_is_left_out(rows, refusal):
         ({"label_column": ("lable",)}, "has no column 'lable' (--label-column)"),
         ({"split_column": "part"}, "has no column 'part' (--split-column)"),
         ({"image_column": "a", "ignore_columns": ("a",)}, "Both --ignore-columns and --image-col"),
-        ({"label_column": ("a", "a")}, "Twice --label-column names the column 'a'"),
         ({"categories": "one-hot"}, "--categories one-hot has no effect on"),
     ],
 )

@@ -288,9 +288,7 @@ def test_what_is_wrong_is_named(open_records, content, columns, message):
     [
         ({"label_kind": "value", "ignore_columns": "label"}, "value has no effect on .* no key"),
         ({"label_column": "a,a"}, "Twice --label-column names the column 'a'"),
-        ({"label_column": "label", "feature_columns": "a,label"}, "Both --label-column and --fea"),
         ({"label_kind": "value", "label_column": "none"}, "value has no effect with --label-col"),
-        ({"label_kind": "class", "label_column": "b,c"}, "--label-kind class: .* are no classes"),
         ({"label_kind": "class", "label_column": "a"}, "--label-kind class: .* are no classes"),
         ({"images": {"image_size": 32}}, "size 32 has no effect on .*, which has no images"),
     ],

@@ -64,19 +64,12 @@ def test_ends_lie_around_the_mean_even_for_few_values_at_a_high_level(values, le
     assert interval.low < np.mean(values) < interval.high
 
 
-def test_bool_values_are_shares_and_real_ones_means():
-    values = np.array([True, False, True, True])
-    assert interval_of_mean(values) == wilson(3, 4)
-    assert interval_of_mean(values.astype(np.float32)) == bootstrap(values)
-
-
 @pytest.mark.parametrize(
     "values, reason",
     [
         ([], "there are no examples"),
         ([0.5], "there is 1 example"),
         ([0.25, 0.25], "all 2 examples have the value 0.25"),
-        ([0.5, np.nan, np.inf], "2 of 3 examples have a value that is not finite"),
     ],
 )
 def test_values_without_an_interval_have_a_reason(values, reason):

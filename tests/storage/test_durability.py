@@ -4,7 +4,7 @@ import io
 import os
 
 import pytest
-from folder_fixtures import ENDINGS, begin, commit
+from folder_fixtures import ENDINGS, commit
 
 from toolkit.display.console import Console
 from toolkit.files import TEMPORARY_PREFIX, write_json
@@ -37,8 +37,7 @@ def test_a_durable_file_is_synced_before_its_name_and_its_name_before_anything_e
     assert disk == [("sync", "temporary"), ("rename", "a.json"), ("sync", tmp_path.name)]
 
 
-def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(tmp_path, disk):
-    run = begin(tmp_path / "run")
+def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(run, disk):
     commit(run, 2)
     disk.clear()
     commit(run, 4, keep=1)
@@ -50,14 +49,11 @@ def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(
         ("rename", "manifest.json"),
         *(("remove", f"model.ckpt-2.{ending}") for ending in ENDINGS),
     ]
-    run.unlock()
 
 
-def test_a_seal_is_written_when_the_metrics_that_it_hashes_are_on_the_disk(tmp_path, disk):
-    run = begin(tmp_path / "run")
+def test_a_seal_is_written_when_the_metrics_that_it_hashes_are_on_the_disk(run, disk):
     commit(run, 2)
     run.metrics.append({"step": 2, "kind": "eval"})
     disk.clear()
     SessionRecord(run, "p", Console(io.StringIO())).finish(TrainResult(2, 1.0, "reached", True))
     assert disk[:2] == [("sync", "metrics.jsonl"), ("sync", "commits.jsonl")]
-    run.unlock()

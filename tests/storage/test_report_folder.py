@@ -4,7 +4,6 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from folder_fixtures import begin
 from folder_fixtures import write as write_text
 
 from toolkit.errors import RetryError, ToolkitError
@@ -12,13 +11,6 @@ from toolkit.files import write_json
 from toolkit.inference.evaluation import report
 from toolkit.storage.report_folder import open_report_folder
 from toolkit.storage.run_folder import RunFolder
-
-
-@pytest.fixture
-def run(tmp_path):
-    folder = begin(tmp_path / "run")
-    yield folder
-    folder.unlock()
 
 
 def write(run, text, name="test-2"):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from file_fixtures import drop_line, read_text, sha256s
-from folder_fixtures import ENDINGS, begin, commit, damage, fill_disk, save, write
+from folder_fixtures import ENDINGS, commit, damage, fill_disk, save, write
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage import folder_lock
@@ -23,14 +23,6 @@ def create(path, force=False, **config):
     folder.create(config)
     folder.unlock()
     return folder
-
-
-@pytest.fixture
-def run(tmp_path):
-    """A run that was started and has committed nothing."""
-    folder = begin(tmp_path / "run")
-    yield folder
-    folder.unlock()
 
 
 @pytest.fixture
