@@ -95,9 +95,8 @@ def test_an_index_has_the_numbers_of_records(index):
     assert "expected numbers of 2 records" in refusal_of(Split, np.zeros([2, 1]), [0, 1], index)
 
 
-@pytest.mark.parametrize("more", [4, [4, 8]])
-def test_a_component_of_another_version_is_refused(more):
-    parts = [[None], "int32", "value", 0, [], -1, more]  # a field more than a component has
+def test_a_component_of_another_version_is_refused():
+    parts = [[None], "int32", "value", 0, [], -1, 4]  # a field more than a component has
     stored = {"shape": [], "dtype": "int32", "components": [["features/w", parts]]}
     with pytest.raises(CheckpointError, match="not in the format of this version"):
         DataSpec.from_json(stored)

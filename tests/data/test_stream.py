@@ -94,8 +94,7 @@ def test_a_million_examples_are_read_in_parts_of_bounded_memory():
 UNCLOSED = """
 import time
 import numpy as np
-from toolkit.compat import tf
-from toolkit.data.examples import Split
+from toolkit import Split, tf
 from toolkit.data.prepare import ExampleHooks
 from toolkit.data.readers.stream import StreamReader
 

@@ -74,6 +74,16 @@ def _with_odd_value(draw, values):
     return copy.deepcopy(draw(st.sampled_from(ODD)))
 
 
+def json_values(*others):
+    """Values of JSON of any depth, whose texts have lone surrogates and NUL, and other leaves."""
+    texts = st.text(st.characters(), max_size=20)
+    return st.recursive(
+        st.one_of(*others, st.none(), st.booleans(), st.integers(), st.floats(), texts),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+        max_leaves=8,
+    )
+
+
 def argument_texts(max_size: int = 20):
     """Texts of an argument or a variable: no NUL, and stray bytes as surrogates."""
     stray = st.integers(0xDC80, 0xDCFF).map(chr)

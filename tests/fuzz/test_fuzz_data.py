@@ -17,7 +17,7 @@ from fuzz_fixtures import fuzz, run_and_check
 from hypothesis import example as case
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import mutants
+from mutations import json_values, mutants
 from PIL import Image
 from record_fixtures import example, png, records
 
@@ -229,12 +229,7 @@ def test_any_fields_are_accepted_or_refused(check, heads, rows, delimiter, flags
     check(table(csv_bytes([heads, *rows], delimiter), "csv", *flags))
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda part: st.lists(part, max_size=3)
-    | st.dictionaries(st.text(max_size=2), part, max_size=2),
-    max_leaves=4,
-)
+VALUES = json_values()
 
 
 @fuzz
