@@ -1,6 +1,5 @@
 """A run's folder without any training: create, lock, commit, and read back after damage."""
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -163,41 +162,21 @@ def test_a_run_that_is_alive_is_neither_locked_again_nor_renamed(run, has_file):
     other.unlock()
 
 
-@contextlib.contextmanager
-def flock_raising(monkeypatch, code, is_refused=lambda descriptor: True):
-    """Let flock raise an error in the block, for some descriptors."""
+def test_where_only_files_are_locked_a_deleted_lock_file_ends_the_run(run, monkeypatch):
     flock = fcntl.flock
 
-    def refuse(descriptor, mode):
-        if is_refused(descriptor):
-            raise OSError(code, os.strerror(code))
+    def refuse_folders(descriptor, mode):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         flock(descriptor, mode)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(fcntl, "flock", refuse)
-        yield
-
-
-def test_a_file_system_without_locks_is_not_taken_for_a_locked_folder(run, monkeypatch):
     run.unlock()
-    with flock_raising(monkeypatch, errno.ENOTSUP):
-        run.lock()
-        assert not run.has_lock
-        assert not reopen(run).is_locked()
-        run.record("end", status="failed")
-    run.unlock()
+    monkeypatch.setattr(fcntl, "flock", refuse_folders)
     run.lock()
-    assert run.has_lock
-
-
-def test_where_only_files_are_locked_a_deleted_lock_file_ends_the_run(run, monkeypatch):
-    run.unlock()
-    with flock_raising(monkeypatch, errno.EBADF, lambda file: stat.S_ISDIR(os.fstat(file).st_mode)):
-        run.lock()
-        assert run.has_lock and reopen(run).is_locked()
-        os.remove(run.file(".lock"))
-        with pytest.raises(CheckpointError, match="is gone"):
-            run.metrics.append({"step": 1})
+    assert run.has_lock and reopen(run).is_locked()
+    os.remove(run.file(".lock"))
+    with pytest.raises(CheckpointError, match="is gone"):
+        run.metrics.append({"step": 1})
     assert not os.path.exists(run.file("metrics.jsonl"))
 
 
