@@ -3,6 +3,7 @@
 import os
 import re
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -195,10 +196,7 @@ def test_large_examples_are_read_a_few_at_a_time(size, counts):
     ],
 )
 def test_a_system_error_becomes_a_data_error(monkeypatch, fault, text):
-    def fail(settings):
-        raise fault
-
-    monkeypatch.setattr("toolkit.data.arrays.npz.open_npz", fail)
+    monkeypatch.setattr("toolkit.data.arrays.npz.open_npz", mock.Mock(side_effect=fault))
     assert text in refusal_of(open_data, "npz:a.npz")
 
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -60,13 +61,6 @@ def test_a_damaged_entry_is_written_again(paths, cache, reads, name, damage, not
     assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES)) and len(reads) == 2 * NUM_IMAGES
 
 
-def raising(error):
-    def fail(*arguments):
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize(
     "fault, error, text",
     [
@@ -81,13 +75,13 @@ def test_a_failure_leaves_no_entry(paths, cache, monkeypatch, fault, error, text
     if fault == "image":
         os.truncate(paths[20], 50)
     elif fault == "source":
-        fail = raising(OSError(5, "Input/output error", "shard-3"))
+        fail = mock.Mock(side_effect=OSError(5, "Input/output error", "shard-3"))
         values = Decoded(fail, (9, 2, 3, 1), identity="a")
     elif fault == "full disk":
-        full = raising(OSError(28, "No space left on device"))
+        full = mock.Mock(side_effect=OSError(28, "No space left on device"))
         monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
     elif fault == "interrupt":
-        monkeypatch.setattr(Wait, "show", raising(KeyboardInterrupt()))
+        monkeypatch.setattr(Wait, "show", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(error, match=text):
         map_rows(values)
     (folder,) = os.listdir(os.path.join(cache, "decoded"))
@@ -216,8 +210,8 @@ def test_a_shape_that_is_not_what_is_decoded_is_one_sentence(cache, not_quick):
 
 def test_without_locks_a_second_writer_leaves_the_first_alone(paths, cache, monkeypatch, not_quick):
     """A second one begins while the first has decoded half of the rows."""
-    refuse_locks = raising(OSError(95, "Operation not supported"))  # as some file systems do
-    monkeypatch.setattr(cache_module.fcntl, "flock", refuse_locks)
+    refuse = mock.Mock(side_effect=OSError(95, "Operation not supported"))  # as file systems do
+    monkeypatch.setattr(cache_module.fcntl, "flock", refuse)
     second = []
 
     def begin_second(wait, done):

@@ -5,6 +5,7 @@ Sides are written as texts, as `checkpoint_fixtures.side` reads them.
 
 import os
 import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -226,9 +227,7 @@ def test_other_files_and_folders_are_refused_each_in_a_sentence(here):
 
 @pytest.mark.parametrize("name", ["", "w"])
 def test_a_folder_that_cannot_be_listed_is_refused(here, monkeypatch, name):
-    def refuse(path):
-        raise PermissionError(13, "Permission denied", path)
-
+    refuse = mock.Mock(side_effect=PermissionError(13, "Permission denied"))
     monkeypatch.setattr("os.listdir", refuse)
     error = open_error(here / name)
     assert isinstance(error, UsageError)
