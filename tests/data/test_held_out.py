@@ -1,5 +1,7 @@
 """Held-out splits: the exact share, of each class, whatever the order, equal examples together."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from file_fixtures import write_idx
@@ -100,14 +102,9 @@ def test_equal_remainders_go_to_classes_by_chance():
 
 
 def test_a_choice_of_large_data_is_made_once_until_a_cause_changes(tmp_path, cache, monkeypatch):
-    hashings, content_keys = [], held_out.content_keys
-
-    def record(split, seed=0):
-        hashings.append(len(split))
-        return content_keys(split, seed)
-
+    content_keys = mock.Mock(wraps=held_out.content_keys)
     monkeypatch.setattr(held_out, "_LARGE", 1)
-    monkeypatch.setattr(held_out, "content_keys", record)
+    monkeypatch.setattr(held_out, "content_keys", content_keys)
     pixels = np.random.RandomState(0).randint(0, 256, (100, 4, 4)).astype(np.uint8)
     write_idx(str(tmp_path / "train-images-idx3-ubyte"), pixels)
 
@@ -119,9 +116,9 @@ def test_a_choice_of_large_data_is_made_once_until_a_cause_changes(tmp_path, cac
         return {name: split.index.tolist() for name, split in data.splits.items()}
 
     first = reopen()
-    assert first == reopen() and len(hashings) == 1
+    assert first == reopen() and content_keys.call_count == 1
     assert [len(first[name]) for name in ("train", "test", "validation")] == [81, 10, 9]
     changes = ({"shares": Shares(seed=1)}, {"classes": 4}, {"rehash": True})
     for number, change in enumerate(changes, 2):
         reopen(**change)
-        assert len(hashings) == number
+        assert content_keys.call_count == number
