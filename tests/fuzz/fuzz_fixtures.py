@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import signal
 import warnings
 
@@ -76,12 +77,7 @@ def _visible_warnings():
 
 @contextlib.contextmanager
 def _memory_limit():
-    """Raise MemoryError for absurd allocations, if the system reports the process's size."""
-    if not os.path.exists("/proc/self/statm"):
-        yield
-        return
-    import resource
-
+    """Raise MemoryError for absurd allocations."""
     with open("/proc/self/statm") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
