@@ -178,35 +178,10 @@ def full_disk():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-class Commands:
-    """Runs commands in this process."""
-
-    def __init__(self, capsys):
-        self._capsys = capsys
-
-    def __call__(self, *argv):
-        self._capsys.readouterr()
-        code = run_command([str(argument) for argument in argv])
-        captured = self._capsys.readouterr()
-        return process_fixtures.Ended(code, captured.out, captured.err)
-
-    def succeed(self, *argv):
-        """Run a command, which has to succeed."""
-        ended = self(*argv)
-        assert ended.code == 0, ended.err
-        return ended
-
-    def refuse(self, code, words, *argv):
-        """Run a command, which has to end with this code and to say these words on stderr."""
-        ended = self(*argv)
-        assert ended.code == code and words in ended.err and "Traceback" not in ended.err, ended
-        return ended
-
-
 @pytest.fixture
 def cli(here, capsys):
     """`cli("run", "--steps", "3")`: how the command ended; also `cli.succeed` and `cli.refuse`."""
-    return Commands(capsys)
+    return process_fixtures.Commands(capsys)
 
 
 @pytest.fixture(scope="session")

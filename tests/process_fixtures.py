@@ -28,6 +28,7 @@ from typing import NamedTuple
 import fork_server
 
 from toolkit.child_process import COMMAND_LINE, python_code
+from toolkit.cli import run_command
 from toolkit.cluster.layout import held_ports
 
 PATIENCE = float(os.environ.get("TOOLKIT_TEST_PATIENCE", "600"))  # seconds
@@ -53,6 +54,31 @@ class Ended(NamedTuple):
     def json(self):
         """The one object on stdout."""
         return json.loads(self.out)
+
+
+class Commands:
+    """Runs commands in this process: the fixture `cli`."""
+
+    def __init__(self, capsys):
+        self._capsys = capsys
+
+    def __call__(self, *argv):
+        self._capsys.readouterr()
+        code = run_command([str(argument) for argument in argv])
+        captured = self._capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    def succeed(self, *argv):
+        """Run a command, which has to succeed."""
+        ended = self(*argv)
+        assert ended.code == 0, ended.err
+        return ended
+
+    def refuse(self, code, words, *argv):
+        """Run a command, which has to end with this code and to say these words on stderr."""
+        ended = self(*argv)
+        assert ended.code == code and words in ended.err and "Traceback" not in ended.err, ended
+        return ended
 
 
 def start(*argv, fresh=False, statements=COMMAND_LINE, cwd=None, env=None, **settings):

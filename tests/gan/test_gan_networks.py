@@ -148,14 +148,6 @@ def test_with_statistics_an_image_does_not_depend_on_its_batch(network):
     assert np.abs(other - batch[:2]).max() > 1e-4
 
 
-@pytest.mark.parametrize("norm", ["none", "layer"])
-def test_without_batch_norm_there_are_no_statistics_and_batches_do_not_mix(norm):
-    generator = Generator(make_run(generator_norm=norm))
-    assert generator.statistics(z_of(4)) == []
-    batch, alone = evaluate(generator(z_of(4)), generator(z_of(4)[:1], statistics=[]))
-    np.testing.assert_allclose(alone, batch[:1], atol=1e-5)
-
-
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
 def test_another_label_makes_another_image_only_if_conditional(network, conditional):
@@ -180,16 +172,6 @@ def test_a_pair_has_the_outputs_of_each_alone(network, conditional, mixing):
         parts = [p for p in zip(one, other) if p[0] is not None]
         for a, b in evaluate(*[tf.stack(part) for part in parts]):
             np.testing.assert_allclose(a, b, atol=1e-5)
-
-
-@pytest.mark.parametrize("norm, mixes", [("none", False), ("layer", False), ("batch", True)])
-def test_only_batch_norm_mixes_examples(norm, mixes):
-    discriminator = Discriminator(make_run((28, 28, 1), discriminator_norm=norm))
-    images, weights = images_of(4, 28, 28, 1), discriminator.read()
-    together, alone = (discriminator(x, None, weights).logits for x in (images, images[:1]))
-    together, alone = evaluate(together, alone)
-    assert discriminator.mixes_examples is mixes
-    assert (abs(together[0] - alone[0]) > 1e-5 * abs(alone[0])) == mixes
 
 
 @pytest.mark.parametrize("network", NETWORKS)

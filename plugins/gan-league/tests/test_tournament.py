@@ -305,8 +305,8 @@ def test_the_lowest_mean_distance_over_seeds_is_first_and_a_failure_last(folder)
 
 def test_a_dry_run_has_no_results(cli, monkeypatch):
     monkeypatch.setattr(training, "train", lambda context, plan: None)
-    answer = cli("gan-league", "--dir", "cup", "--presets", "quick,wgan", "--dry-run", "--json")
-    assert answer.code == 0 and answer.out.strip() == "{}"
+    words = ["--dir", "cup", "--presets", "quick,wgan", "--dry-run", "--json"]
+    assert cli.succeed("gan-league", *words).json() == {}
 
 
 def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
@@ -392,8 +392,7 @@ TINY = "--width 2 --latent-size 4 --norm-samples 20 --sample-count 9 --network m
 
 def test_a_plugin_that_draws_nothing_is_refused_before_anything_trains(cli, tmp_path):
     words = ["--presets", "quick", "--plugin", "classifier", "--data", "mnist5k", *SMALL]
-    result = cli("gan-league", "--dir", "cup", *words)
-    assert result.code == 2 and "no hook 'sample'" in result.err
+    cli.refuse(2, "no hook 'sample'", "gan-league", "--dir", "cup", *words)
     assert not list(tmp_path.glob("cup/searches/*/trials"))
 
 
@@ -421,12 +420,9 @@ def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, tmp_path):
     process_fixtures.wait_for_file(tmp_path / "held", among=[killed])
     process_fixtures.kill(killed)
     (tmp_path / "hold").unlink()
-    results = [cli("gan-league", "--dir", one, *words, "--json") for one in ("cup", "undisturbed")]
-    for result in results:
-        assert result.code == 0, result.err
+    words += ["--json", "--dir"]
+    tables = [cli.succeed("gan-league", *words, each).json() for each in ("cup", "undisturbed")]
     names = ("name", "status", "step", "scores")
-    first, second = (
-        [[row[name] for name in names] for row in json.loads(each.out)["rows"]] for each in results
-    )
+    first, second = ([[row[name] for name in names] for row in each["rows"]] for each in tables)
     assert first == second and all(row[3] for row in first)
     assert {row[0].split()[0] for row in first} == {"quick", "rival", "gan"}
