@@ -20,20 +20,10 @@ def make_images(labels, seed=0):
     return images.astype(np.uint8)
 
 
-def make_split(count, seed=0, dtype=np.uint8):
+def make_split(count, seed=0):
     """A `Split` of images with their classes."""
     labels = np.arange(count) % CLASSES
-    images = make_images(labels, seed)
-    return Split(images if dtype == np.uint8 else (images / 255).astype(dtype), labels)
-
-
-def write_quarters(folder):
-    """Write `SPLITS` into a folder; returns what names them as data."""
-    arrays = {}
-    for name, part in SPLITS.items():
-        arrays["x_" + name], arrays["y_" + name] = part.features, part.labels
-    np.savez(str(folder / "quarters.npz"), **arrays)
-    return f"npz:{folder / 'quarters.npz'}"
+    return Split(make_images(labels, seed), labels)
 
 
 SPLITS = {"train": make_split(400), "test": make_split(300, seed=1)}

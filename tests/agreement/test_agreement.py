@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 from graph_fixtures import evaluate, make_run
-from score_fixtures import SPLITS, make_options, write_quarters
+from score_fixtures import SPLITS, make_options
 from toolkit_agreement import network, train_once
 from toolkit_agreement.options import AgreementOptions
 
@@ -52,7 +52,9 @@ def test_the_colours_of_the_preset_for_colour_images_do_nothing_to_grey_ones():
 def test_its_features_tell_the_classes_apart_that_it_was_not_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("toolkit_agreement.NUM_STEPS", 40)
-    with train_once(make_options(data=write_quarters(tmp_path)), SPLITS["train"]) as trained:
+    data = str(tmp_path / "quarters.npz")
+    np.savez(data, x_train=SPLITS["train"].features, x_test=SPLITS["test"].features)
+    with train_once(make_options(data="npz:" + data), SPLITS["train"]) as trained:
         reals, tests = (trained.predict(SPLITS[n].features)["features"] for n in ("train", "test"))
     scale = reals.std(axis=0) + 1e-6
     distances = (((tests[:, None] - reals[None]) / scale) ** 2).sum(axis=2)

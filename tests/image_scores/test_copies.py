@@ -58,8 +58,11 @@ def test_copies_are_named_by_their_ratio_where_a_near_duplicate_hides_them():
     copied = dict(FAIR, near_samples=0.005, ratio=0.04)
     (warning,) = warnings_of(copied)
     assert warning.startswith("nearest-neighbour ratio 0.04 in features (")
-    assert warnings_of(FAIR) == [] == warnings_of(dict(FAIR, ratio=None))
-    assert report._nearest(FAIR)[0].text == report.NO_COPIES
+    assert warnings_of(FAIR) == []
+    no_sign, unknown = report._nearest(dict(FAIR, ratio=None))
+    assert (no_sign.text, unknown.warning) == (report.NO_COPIES, 0)
+    line = "nearest-neighbour ratio unknown: half of the real images or more are also training"
+    assert unknown.text.startswith(line)
     (warning,) = warnings_of(dict(FAIR, pixels=copied))
     assert warning.startswith("nearest-neighbour ratio 0.04 in blurred pixels (")
     (warning,) = warnings_of(dict(FAIR, near_samples=0.5))
