@@ -105,7 +105,6 @@ def test_evaluation_has_no_updates_and_no_randomness(network):
         (None, "no labels"),
         (np.zeros(3, int), "one class"),
         (np.zeros(3, np.float32), "labels float32, and a classifier needs"),
-        (np.zeros([3, 4], bool), "labels bool 4, and a classifier needs"),
         (np.zeros([3, 2, 2], int), "labels class of 1 int32 2x2, and a classifier needs"),
         (
             {"age": np.zeros(3), "kind": np.zeros(3, int)},

@@ -1,7 +1,5 @@
 """Test-time augmentation of the classifier: mean probabilities over the views, in each command."""
 
-import json
-
 import numpy as np
 import pytest
 from linear_fixtures import LINEAR
@@ -42,15 +40,14 @@ def expected_probabilities(run):
 def test_predict_returns_the_mean_probability_of_the_views(run, tmp_path, cli):
     np.savez(str(tmp_path / "a.npz"), x=images(run)[0])
     words = ["predict", run, tmp_path / "a.npz", "--json"]
-    outs = [cli(*words, *more).out for more in ([], ["--tta"], ["--tta"])]
-    rows = [[row["probabilities"] for row in json.loads(out)] for out in outs]
-    plain, averaged, again = map(np.array, rows)
+    outs = [cli(*words, *more).json() for more in ([], ["--tta"], ["--tta"])]
+    plain, averaged, again = (np.array([row["probabilities"] for row in rows]) for rows in outs)
     np.testing.assert_allclose(averaged, expected_probabilities(run), atol=1e-5)
     assert (averaged == again).all() and np.abs(averaged - plain).max() > 1e-4
 
 
 def test_evaluate_measures_the_mean_probabilities_and_reports_in_a_folder_of_its_own(run, cli):
-    results = [json.loads(cli("evaluate", run, "--json", *flag).out) for flag in (["--tta"], [])]
+    results = [cli("evaluate", run, "--json", *flag).json() for flag in (["--tta"], [])]
     averaged, plain = (result["metrics"] for result in results)
     assert averaged["loss"] != plain["loss"]
     probabilities, labels = expected_probabilities(run), images(run)[1]
@@ -80,14 +77,13 @@ def test_a_run_with_the_option_evaluates_and_exports_with_it(run, tmp_path):
 )
 def test_a_run_without_views_or_the_option_is_refused(run, cli, plugin, options, message):
     testing.train(plugin, "run", data=f"npz:{run.parent / 'digits.npz'}", **options)
-    code, out, err = cli("evaluate", "run", "--tta", "--trust")
-    assert (code, out) == (2, "") and message in err
+    assert cli.refuse(2, message, "evaluate", "run", "--tta", "--trust").out == ""
 
 
 def test_a_training_on_examples_without_views_is_refused_before_it_begins(here, cli):
     features = np.random.RandomState(0).randn(60, 7).astype(np.float32)
     np.savez("a.npz", x_train=features, y_train=np.arange(60) % 3)
-    argv = ["--plugin", "classifier", "--data", "npz:a.npz", "--network", "mlp", "--tta"]
-    result = cli("run", *argv, "--batch-size", "8", "--run-dir", "run")
-    assert result.code == 2 and not (here / "run").exists()
-    assert "needs images [H, W, C], but an example of the data has shape [7]" in result.err
+    argv = ["--data", "npz:a.npz", "--network", "mlp", "--tta", "--batch-size", "8"]
+    words = "needs images [H, W, C], but an example of the data has shape [7]"
+    cli.refuse(2, words, "run", "classifier", *argv, "--run-dir", "run")
+    assert not (here / "run").exists()

@@ -57,7 +57,7 @@ def test_houses_are_predicted_nearly_as_well_as_chance_allows(here):
 def test_a_row_of_a_table_is_predicted_by_the_name_of_its_label(cli, prices):
     flags = ["--data", prices, "--label-column", "price in EUR", "--ignore-columns", "rent"]
     flags += ["--steps", 300, "--batch-size", 16, "--run-dir", "run"]
-    assert cli("run", "regressor", *flags).code == 0
+    cli.succeed("run", "regressor", *flags)
     name, value = cli("predict", "run", "prices.csv").out.splitlines()[0].split()[-2:]
     assert name == "price_in_EUR" and abs(float(value) - 40000) < 8000
     (folder,) = os.listdir("run/reports")
@@ -164,10 +164,8 @@ def test_named_float_images_that_a_change_of_colour_would_clip_are_refused(here)
 
 def test_each_plugin_names_the_other_where_the_labels_are_of_its_kind(cli, prices):
     flags = ["--data", prices, "--label-column", "rent", "--feature-columns", "area"]
-    result = cli("run", "classifier", "--network", "mlp", *flags)
-    assert result.code == 4 and "--plugin regressor" in result.err
-    result = cli("run", "regressor", "--data", "mnist5k")
-    assert result.code == 4 and "--plugin classifier" in result.err
+    cli.refuse(4, "--plugin regressor", "run", "classifier", "--network", "mlp", *flags)
+    cli.refuse(4, "--plugin classifier", "run", "regressor", "--data", "mnist5k")
 
 
 def test_whole_numbers_beyond_the_number_of_classes_are_values(here):
