@@ -6,6 +6,7 @@ and the generator's is -psi.
 """
 
 import collections
+import types
 from typing import NamedTuple
 
 import numpy as np
@@ -69,16 +70,8 @@ def images_of(*shape, seed=0):
     return tf.constant(values, tf.float32)
 
 
-class GameStep(NamedTuple):
-    """One step of training."""
-
-    op: object
-    model: models.Gan
-    run: Run
-
-
 def build_step(model, features, run):
-    """Build a step as the core does."""
+    """Build a step as the core does: its op, the model and the run."""
     run.global_step  # noqa: B018 - the core creates it before the first pass
     before = set(tf.get_default_graph().get_operations())
     labels = tf.zeros(features.shape[:1], tf.int32) if run.data.num_classes else None
@@ -87,7 +80,8 @@ def build_step(model, features, run):
     new_ops = [o for o in tf.get_default_graph().get_operations() if o not in before]
     step_builder_of(run).begin_step()
     step_builder_of(run).keep_state_updates(state_updates(new_ops))
-    return GameStep(train_step.optimize(model, features, labels, step_losses, run), model, run)
+    op = train_step.optimize(model, features, labels, step_losses, run)
+    return types.SimpleNamespace(op=op, model=model, run=run)
 
 
 def build_point_game(discriminator=(1.0,), features=None, generator=None, **values):

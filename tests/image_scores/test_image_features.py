@@ -126,44 +126,36 @@ def test_a_run_is_opened_by_its_folder_and_has_to_fit(monkeypatch, tmp_path):
     assert open_features(make_options(features=str(tmp_path)), SPEC).size == 4
 
 
-class Cache:
-    """In place of `toolkit.cached_run`.
-
-    Attributes:
-        calls: (plugin, options, key) of each.
-        trained: what they return.
-    """
-
-    def __init__(self, monkeypatch):
-        self.calls, self.trained = [], QuarterClassifier()
-        monkeypatch.setattr(toolkit, "cached_run", self, raising=True)
-
-    def __call__(self, plugin, options, key, text, named_by=""):
-        self.calls.append((plugin, options, key))
-        assert text.endswith("(once, then cached)")
-        return self.trained
-
-    def features(self, train=SPLITS["train"], **changes):
-        return open_features(make_options(**changes), SPEC, train)
-
-
 @pytest.fixture
 def cache(monkeypatch):
-    return Cache(monkeypatch)
+    """In place of `toolkit.cached_run`: the arguments of its calls, and what they return."""
+    cache = types.SimpleNamespace(calls=[], trained=QuarterClassifier())
+
+    def cached_run(plugin, options, key, text, named_by=""):
+        cache.calls.append((plugin, options, key))
+        assert text.endswith("(once, then cached)")
+        return cache.trained
+
+    monkeypatch.setattr(toolkit, "cached_run", cached_run, raising=True)
+    return cache
+
+
+def features_of(train=SPLITS["train"], **changes):
+    return open_features(make_options(**changes), SPEC, train)
 
 
 def test_auto_takes_a_good_classifier_and_else_a_network_without_labels(cache):
-    assert cache.features().name == "classifier of mnist5k"
+    assert features_of().name == "classifier of mnist5k"
     assert [call[0] for call in cache.calls] == ["classifier"]
     cache.trained.summary = {"test": {"metrics": {"accuracy": 0.5}, "examples": 100}}
-    assert cache.features().name == "self-supervised, of mnist5k"
+    assert features_of().name == "self-supervised, of mnist5k"
     assert [call[0] for call in cache.calls] == ["classifier", "classifier", "agreement"]
-    assert cache.features(features="classifier").name == "classifier of mnist5k"  # by its name
+    assert features_of(features="classifier").name == "classifier of mnist5k"  # by its name
 
 
 def test_the_networks_train_on_the_same_examples_and_count_by_them(cache):
-    cache.features(seed=7, latent_size=99, image_size=8, label_column=["breed"])
-    cache.features(features="self", image_size=8, label_column=["breed"])
+    features_of(seed=7, latent_size=99, image_size=8, label_column=["breed"])
+    features_of(features="self", image_size=8, label_column=["breed"])
     for plugin, options, key in cache.calls:
         assert key == SPLITS["train"].sha256() and "latent_size" not in options
         assert options["image_size"] == 8 and options["label_column"] == ["breed"]
@@ -174,8 +166,8 @@ def test_the_networks_train_on_the_same_examples_and_count_by_them(cache):
 
 def test_a_batch_has_no_more_examples_than_there_are(cache):
     few = Split(SPLITS["train"].features[:40], SPLITS["train"].labels[:40])
-    cache.features(few, features="classifier")
-    cache.features(few, features="self")
+    features_of(few, features="classifier")
+    features_of(few, features="self")
     assert [options["batch_size"] for _, options, _ in cache.calls] == [40, 40]
 
 

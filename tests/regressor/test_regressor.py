@@ -9,7 +9,7 @@ from graph_fixtures import evaluate, session
 from toolkit_regressor import reports
 from toolkit_regressor.targets import Targets, label_names
 
-from toolkit import DataError, Split, open_data, open_trained, testing, tf
+from toolkit import DataError, Split, open_trained, testing, tf
 from toolkit.data.examples import describe
 
 NO_LABELS = {"label_column": ["none"], "label_kind": "auto"}
@@ -166,8 +166,3 @@ def test_each_plugin_names_the_other_where_the_labels_are_of_its_kind(cli, price
     flags = ["--data", prices, "--label-column", "rent", "--feature-columns", "area"]
     cli.refuse(4, "--plugin regressor", "run", "classifier", "--network", "mlp", *flags)
     cli.refuse(4, "--plugin classifier", "run", "regressor", "--data", "mnist5k")
-
-
-def test_whole_numbers_beyond_the_number_of_classes_are_values(here):
-    data = write_rows("rows.csv", "a,label", [(i * i % 97, i * 1000) for i in range(150)])
-    assert open_data("regressor", {"data": data}).data.labels.kind == "value"
