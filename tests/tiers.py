@@ -95,8 +95,6 @@ LONG = (
     "tests/classifier/test_reports.py::test_the_interval_of_f1_covers_the_true_value",
     # A real Ray of two workers, on Python 3.11 where it is installed (CONTRIBUTING.md).
     "samples/ray-search/tests/test_ray_search.py",
-    # A training on 60,000 images of a pipeline; `ci` has one on files of the same form.
-    "samples/plugins/tests/test_sample_plugins.py::test_a_pipeline_of_tf_data_trains_on_the_full_mnist",
     # Several kills at random, of real trials, and one of a run that is not reproducible;
     # test_verify.py has one, test_search_study.py those of workers in its memory, and
     # test_verify.py the same comparison after a replay.

@@ -15,12 +15,10 @@ sys.path[:0] = [os.path.dirname(HERE), TESTS, os.path.join(TESTS, "gan")]
 def cli(monkeypatch, tmp_path, capsys):
     """`cli("gan-league", ...)`: how the command of the package ended, as if it were installed."""
     from process_fixtures import Commands
+    from test_plugins import distribution
 
-    info = tmp_path / "site" / "toolkit_gan_league-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Name: toolkit-gan-league\nVersion: 0.1.0\n")
     command = "[toolkit.commands]\ngan-league = toolkit_gan_league:gan_league\n"
-    (info / "entry_points.txt").write_text(command)
+    distribution(tmp_path / "site", "toolkit_gan_league", command)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(info.parent))
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
     return Commands(capsys)

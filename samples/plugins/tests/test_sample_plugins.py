@@ -181,13 +181,3 @@ def test_a_file_that_a_pipeline_lacks_is_named(tmp_path):
 def test_a_pipeline_leaves_other_data_to_the_core(tmp_path):
     data = testing.write_digits(str(tmp_path / "digits.npz"))
     assert train_on_pipeline(tmp_path / "run", data, steps=1)["test"]["examples"] == 96 // 3
-
-
-@pytest.mark.skipif(
-    "not os.environ.get('TOOLKIT_TEST_MNIST')", reason="TOOLKIT_TEST_MNIST is not set"
-)
-def test_a_pipeline_of_tf_data_trains_on_the_full_mnist(tmp_path):
-    data = f"idx:{os.environ['TOOLKIT_TEST_MNIST']}"
-    summary = train_on_pipeline(tmp_path / "run", data, steps=1000)
-    assert summary["test"]["examples"] == 10000
-    assert summary["test"]["metrics"]["accuracy"] > 0.9
