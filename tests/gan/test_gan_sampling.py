@@ -24,12 +24,11 @@ def test_labels_in_the_graph_and_of_samples_follow_the_histogram_of_the_data():
 
 
 @pytest.mark.parametrize("latent, deviation", [("normal", 1.0), ("uniform", 1 / math.sqrt(3))])
-def test_latent_numbers_have_their_distribution_and_do_not_depend_on_the_count(latent, deviation):
+def test_latent_numbers_have_their_distribution(latent, deviation):
     model = options(latent=latent, latent_size=10)
-    z, few = (sampling.random_inputs(model, UNEQUAL, n, seed=3)["z"] for n in (1000, 5))
+    z = sampling.random_inputs(model, UNEQUAL, 1000, seed=3)["z"]
     assert z.std() == pytest.approx(deviation, rel=0.03) and abs(z.mean()) < 0.03
     assert (np.abs(z).max() <= 1) == (latent == "uniform")
-    np.testing.assert_array_equal(z[:5], few)
 
 
 @pytest.mark.parametrize("conditional, names", [("none", {"z"}), ("concat", {"z", "label"})])

@@ -1,10 +1,11 @@
 """The features of the scores: pixels, a classifier's run, and the choice of features."""
 
-import json
 import types
 
 import numpy as np
 import pytest
+from file_fixtures import edit
+from linear_fixtures import LINEAR
 from score_fixtures import SHAPE, SPEC, SPLITS, QuarterClassifier, make_images, make_options
 from toolkit_image_scores import features
 from toolkit_image_scores.features import network_features, open_features, pixel_features
@@ -177,8 +178,7 @@ STRANGER = "import os\nopen(os.path.join(os.path.dirname(__file__), 'executed'),
 def test_code_that_the_run_of_the_features_names_is_not_executed(trained):
     run = trained / "run"
     (run / "stranger.py").write_text(STRANGER)
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps(dict(config, plugin="./stranger.py")))
+    edit(run / "config.json", LINEAR, "./stranger.py")
     with pytest.raises(UsageError, match=r"config.json names the plugin '.*stranger.py', code"):
         open_features(make_options(features=str(run)), SPEC)
     assert not (run / "executed").exists()

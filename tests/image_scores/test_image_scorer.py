@@ -7,15 +7,7 @@ import types
 
 import numpy as np
 import pytest
-from score_fixtures import (
-    SHAPE,
-    SPEC,
-    SPLITS,
-    QuarterClassifier,
-    make_images,
-    make_options,
-    make_split,
-)
+from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options, make_split
 from toolkit_image_scores import copies, damage, report, sets, two_sample
 from toolkit_image_scores import scorer as scorer_module
 from toolkit_image_scores.features import network_features, pixel_features
@@ -83,10 +75,10 @@ def test_a_larger_split_is_thinned_evenly_from_first_to_last():
 
 
 def test_both_sets_are_bytes_before_their_features_are_computed():
-    pixels, seen = pixel_features(SHAPE), []
+    pixels, seen = pixel_features(SPEC.shape), []
     by = pixels._replace(compute=lambda images: seen.append(images) or pixels.compute(images))
-    images = np.random.RandomState(0).uniform(size=(40,) + SHAPE).astype(np.float32)
-    samples = np.resize(images, (200,) + SHAPE)
+    images = np.random.RandomState(0).uniform(size=(40,) + SPEC.shape).astype(np.float32)
+    samples = np.resize(images, (200,) + SPEC.shape)
     make_scorer(by=by, draw=lambda count, seed: samples).score(Split(images, None), None)
     reals, fakes = seen
     assert reals.dtype == fakes.dtype == np.uint8
@@ -145,7 +137,7 @@ def test_without_labels_nothing_is_lost():
 
 
 def test_a_generator_of_black_images_has_finite_scores():
-    scorer = make_scorer(draw=lambda count, seed: np.zeros((count,) + SHAPE, np.uint8))
+    scorer = make_scorer(draw=lambda count, seed: np.zeros((count,) + SPEC.shape, np.uint8))
     metrics = scorer.score(SPLITS["test"], None).metrics
     assert np.isfinite(list(metrics.values())).all()
     assert metrics["coverage"] == 0
@@ -300,7 +292,7 @@ def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path
     # Of 2,000 samples the distance is far below that of 50 real images, though both are alike.
     splits = {"train": Split(draw(50, 1))}
     options = {"score_samples": 2000}
-    drawn = {"draw": lambda count, seed: draw(count, 3), "by": pixel_features(SHAPE)}
+    drawn = {"draw": lambda count, seed: draw(count, 3), "by": pixel_features(SPEC.shape)}
     result = score_fully(tmp_path, Split(draw(2000, 2)), splits=splits, **drawn, **options)
     scores, tables = result.details["scores"], result.details["page"]["tables"]
     assert scores["n_ruler"] == 50 and scores["n"] == 2000
@@ -314,7 +306,7 @@ def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path
 @pytest.mark.parametrize("shape", [(400,), (400, 3), (400, 1)])
 def test_labels_that_are_no_classes_make_a_ruler_without_classes(tmp_path, shape):
     train = Split(SPLITS["train"].features, np.zeros(shape, np.float32))
-    result = score_fully(tmp_path, splits={"train": train}, by=pixel_features(SHAPE))
+    result = score_fully(tmp_path, splits={"train": train}, by=pixel_features(SPEC.shape))
     names = {mark["name"] for mark in result.details["scores"]["ruler"]}
     assert "a 5-tap blur" in names
     assert "each class's mean image" not in names
@@ -340,7 +332,7 @@ def test_the_training_split_has_no_ruler_no_nearest_image_and_no_two_sample_test
 def test_without_other_reals_no_measure_is_judged_but_a_shortage(tmp_path, count, others):
     splits = {"train": make_split(count) if count else None}
     split = make_split(127, seed=1)
-    result = score_fully(tmp_path, split, splits=splits, by=pixel_features(SHAPE))
+    result = score_fully(tmp_path, split, splits=splits, by=pixel_features(SPEC.shape))
     texts = {
         f"not judged: there are {others} other real images to damage",
         "the Frechet distance says nothing here: 64 features need 128 samples and 128 real images "
@@ -438,7 +430,7 @@ def test_any_other_metric_can_name_the_best_checkpoint(metric, count):
 @pytest.mark.parametrize(
     "changes, names",
     [
-        ({"by": pixel_features(SHAPE)}, ["features"]),
+        ({"by": pixel_features(SPEC.shape)}, ["features"]),
         ({"quick_samples": 201}, ["samples"]),
         ({"score_samples": 299}, ["real images"]),
         ({"score_samples": 20000}, []),  # there are no more than 300 real ones

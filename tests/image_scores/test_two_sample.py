@@ -7,12 +7,7 @@ import pytest
 from score_fixtures import make_images, make_split
 from toolkit_image_scores import report, two_sample
 from toolkit_image_scores.sets import hash_images
-from toolkit_image_scores.two_sample import (
-    compare_sets,
-    compare_with_split,
-    divide_sets,
-    find_interval,
-)
+from toolkit_image_scores.two_sample import compare_sets, compare_with_split, divide_sets
 
 from toolkit import Split, tf
 
@@ -78,11 +73,11 @@ def test_large_sets_are_thinned_and_the_steps_are_limited():
 def test_the_interval_of_a_mean_of_two_shares_by_hand():
     # Wilson of 90 of 100: [0.8256, 0.9448]; of 140 of 200: [0.6332, 0.7592].
     reals, fakes = (np.where(np.arange(n) < k, 1.0, -1.0) for k, n in ((90, 100), (60, 200)))
-    low, high = find_interval(reals, fakes)[:2]
+    low, high = two_sample.find_interval(reals, fakes)[:2]
     assert low == pytest.approx(0.8 - np.hypot(0.0744, 0.0668) / 2, abs=1e-4)
     assert high == pytest.approx(0.8 + np.hypot(0.0448, 0.0592) / 2, abs=1e-4)
-    assert find_interval(np.ones(20), -np.ones(20)).high == 1
-    assert find_interval(-np.ones(20), np.ones(20)).low == 0
+    assert two_sample.find_interval(np.ones(20), -np.ones(20)).high == 1
+    assert two_sample.find_interval(-np.ones(20), np.ones(20)).low == 0
 
 
 def test_a_network_tells_reals_from_images_without_noise_and_does_so_again(monkeypatch):

@@ -1,14 +1,13 @@
 """The league's modules, its command, and the helpers of the toolkit's own tests, uninstalled."""
 
-import os
 import sys
+from pathlib import Path
 
 import pytest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-TESTS = os.path.join(REPOSITORY, "tests")
-sys.path[:0] = [os.path.dirname(HERE), TESTS, os.path.join(TESTS, "gan")]
+PACKAGE = Path(__file__).resolve().parent.parent
+TESTS = PACKAGE.parent.parent / "tests"
+sys.path[:0] = map(str, [PACKAGE, TESTS, TESTS / "gan"])
 
 
 @pytest.fixture

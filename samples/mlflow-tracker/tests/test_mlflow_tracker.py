@@ -6,13 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from mlflow.tracking import MlflowClient
-from toolkit_mlflow_tracker import run_files
-from toolkit_mlflow_tracker.destination import (
-    Destination,
-    choose_destination,
-    read_destination,
-    write_destination,
-)
+from toolkit_mlflow_tracker import destination, run_files
+from toolkit_mlflow_tracker.destination import Destination, read_destination
 from toolkit_mlflow_tracker.worker import Worker
 
 import toolkit
@@ -65,9 +60,9 @@ def train(folder, plugin=testing.TINY_MODEL, extensions=("mlflow",), **options):
 
 def read_run(folder):
     """The run in MLflow to which a run folder belongs, and a client."""
-    destination = read_destination(str(folder))
-    client = MlflowClient(tracking_uri=destination.uri)
-    return client.get_run(destination.run_id), client
+    place = read_destination(str(folder))
+    client = MlflowClient(tracking_uri=place.uri)
+    return client.get_run(place.run_id), client
 
 
 def history(folder, key):
@@ -234,10 +229,10 @@ def test_a_resume_sends_what_a_server_missed_to_the_place_of_mlflows_variables(
 
 def test_a_resume_with_another_experiment_begins_a_new_run(tmp_path):
     began = Destination("file:a", "mine", "1", 3)
-    write_destination(str(tmp_path), began)
+    destination.write_destination(str(tmp_path), began)
     for experiment, expected in (("", began), ("yours", Destination("file:a", "yours"))):
         options = SimpleNamespace(mlflow_uri=None, mlflow_experiment=experiment)
-        assert choose_destination(options, str(tmp_path)) == expected
+        assert destination.choose_destination(options, str(tmp_path)) == expected
 
 
 def test_names_and_values_are_what_mlflow_accepts():
