@@ -7,12 +7,12 @@ and the generator's is -psi.
 
 import collections
 import types
-from typing import NamedTuple
 
 import numpy as np
 from graph_fixtures import evaluate, session  # noqa: F401 - tests import both from here
 from toolkit_gan import losses, train_step
 from toolkit_gan import model as models
+from toolkit_gan.discriminator import DiscriminatorOutputs
 from toolkit_gan.options import GanOptions
 from toolkit_image_scores.options import ImageScoresOptions
 
@@ -129,13 +129,6 @@ def update_ops(network):
     return [o for o in operations if o.type == is_update and f"optimizer/{network}/" in o.name]
 
 
-class Logits(NamedTuple):
-    """Outputs of a test's discriminator."""
-
-    logits: object
-    class_logits: object = None
-
-
 class Point:
     """A generator that always makes the one number theta."""
 
@@ -169,7 +162,8 @@ class LinearDiscriminator:
         self.calls.append(images)
         psi = [tf.reshape(p, []) for p in values]
         x = images[:, 0]
-        return Logits(psi[0] * x if len(psi) == 1 else psi[1] * tf.tanh(psi[0] * x))
+        logits = psi[0] * x if len(psi) == 1 else psi[1] * tf.tanh(psi[0] * x)
+        return DiscriminatorOutputs(logits, None, None)
 
     def pair(self, reals, real_labels, fakes, fake_labels, values):
         return self(reals, real_labels, values), self(fakes, fake_labels, values)
@@ -180,4 +174,4 @@ class LinearImageDiscriminator(LinearDiscriminator):
 
     def __call__(self, images, labels, values):
         self.calls.append(images)
-        return Logits(tf.reduce_sum(values[0] * images, axis=[1, 2, 3]))
+        return DiscriminatorOutputs(tf.reduce_sum(values[0] * images, axis=[1, 2, 3]), None, None)

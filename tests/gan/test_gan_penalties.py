@@ -11,7 +11,6 @@ from gan_fixtures import (
     DESCENT,
     LinearDiscriminator,
     LinearImageDiscriminator,
-    Logits,
     Point,
     assignments_of,
     build_image_game,
@@ -22,7 +21,7 @@ from gan_fixtures import (
 )
 from toolkit_gan import losses, penalties
 from toolkit_gan import model as models
-from toolkit_gan.discriminator import Discriminator
+from toolkit_gan.discriminator import Discriminator, DiscriminatorOutputs
 
 from toolkit import UsageError, tf
 
@@ -196,7 +195,7 @@ class CountingDiscriminator:
     def __call__(self, images, labels, values):
         with tf.control_dependencies([self.calls.assign_add(1, read_value=False)]):
             w = tf.identity(values["w"])
-        return Logits(tf.reduce_sum(w * images, axis=1))
+        return DiscriminatorOutputs(tf.reduce_sum(w * images, axis=1), None, None)
 
 
 def build_scheduled(**options):
