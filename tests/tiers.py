@@ -35,7 +35,9 @@ SECONDS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seconds
 PICKED = ("tests/test_each_capability.py",)
 # Not quick, even if cheap: they share a dear fixture with others, which the first of them makes.
 SHARING = (
+    "samples/text-classifier/tests/test_text_classifier.py::test_a_longer_text",
     "samples/text-classifier/tests/test_text_classifier.py::test_an_evaluation_draws",
+    "samples/vae/tests/test_vae.py::test_pictures_change_no_bit",
     "tests/classifier/test_known_answers.py",
     "tests/fuzz/test_fuzz_runs.py",
     "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",

@@ -124,6 +124,15 @@ def test_most_reviews_get_their_class(tmp_path):
     assert summary["test"]["metrics"]["accuracy"] > 0.9  # one class for all: about 0.5
 
 
+def test_the_padding_of_a_review_changes_no_prediction(tmp_path):
+    train("sequences", tmp_path, steps=20)
+    short, long = np.array([1, 20]), np.arange(11, 30)
+    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+        alone = trained.predict({"words": [short]})["probabilities"][0]
+        beside = trained.predict({"words": [short, long]})["probabilities"][0]
+    assert alone == pytest.approx(beside, abs=1e-6)
+
+
 def test_both_inputs_are_used(tmp_path):
     train("two_inputs", tmp_path, reader="stream", steps=60)
     with open_trained(str(tmp_path / "run"), trust=True) as trained:

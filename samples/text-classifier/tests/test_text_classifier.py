@@ -1,4 +1,4 @@
-"""The text classifier keeps the contracts of toolkit, and reads words."""
+"""The text classifier keeps the contracts of toolkit, and reads words, not their padding."""
 
 import os
 
@@ -71,6 +71,16 @@ def test_it_reads_negations(run):
     texts = ["The soup was good.", "The soup was not good.", "The soup was not bad!", "It is bad"]
     with open_trained(run) as trained:
         assert trained.predict(np.array(texts))["label"].tolist() == [1, 0, 1, 0]
+
+
+def test_a_longer_text_beside_it_changes_no_prediction(run):
+    short, long = "The soup was not good.", "The fish is great. " * 12
+    with open_trained(run) as trained:
+        alone, beside = (
+            trained.predict(np.array(texts))["probabilities"][0]
+            for texts in ([short], [short, long])
+        )
+    assert alone == pytest.approx(beside, abs=1e-6)
 
 
 def test_an_evaluation_draws_the_votes(run):

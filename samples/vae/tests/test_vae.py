@@ -82,6 +82,18 @@ def run(tmp_path_factory):
     return SimpleNamespace(folder=folder, test=test)
 
 
+@pytest.fixture(scope="module")
+def other_run(tmp_path_factory):
+    """The same training with other pictures, and another batch size of the evaluation."""
+    folder = tmp_path_factory.mktemp("vae") / "other"
+    values = {"checkpoint_steps": 8, "dump_steps": 100, "eval_batch_size": 5}
+    return SimpleNamespace(folder=folder, test=train(folder, **values)["test"])
+
+
+def test_the_bound_does_not_depend_on_the_batch_size_of_an_evaluation(run, other_run):
+    assert run.test["metrics"] == pytest.approx(other_run.test["metrics"], rel=1e-5)
+
+
 def test_the_page_shows_the_worst_reconstructions(run):
     picture = run.test["page"]["picture"]
     assert picture["file"] == "worst.png" and picture["alt"]
@@ -94,18 +106,19 @@ def test_the_metrics_have_intervals(run):
     assert {"nats", "squared_error"} <= set(run.test["intervals"])
 
 
-def test_pictures_change_no_bit_of_the_training(run, tmp_path):
+def test_pictures_change_no_bit_of_the_training(run, other_run):
     names = [path.name for path in sorted((run.folder / "samples").iterdir())]
     steps = [f"step-{step:08d}.png" for step in (0, 5, 10, 12)]
     assert names == ["progress.gif", *steps]
-    train(tmp_path / "other", checkpoint_steps=8, dump_steps=100)
-    assert testing.fingerprint(str(run.folder)) == testing.fingerprint(str(tmp_path / "other"))
+    assert testing.fingerprint(str(run.folder)) == testing.fingerprint(str(other_run.folder))
 
 
 def test_a_code_can_be_fed_to_draw_samples(run):
     with open_trained(str(run.folder)) as trained:
         images = trained.sample(6, seed=1)["images"]
+        again = trained.sample(4, seed=1)["images"]
     assert images.shape == (6, 8, 8, 1) and len(np.unique(images, axis=0)) == 6
+    np.testing.assert_array_equal(images[:4], again)
 
 
 def test_the_journal_lists_each_checkpoint_and_the_end(run):
