@@ -54,16 +54,6 @@ def test_a_line_comes_at_most_every_some_seconds_and_at_the_last_step(
     assert [int(step) for step in re.findall(r"step (\d+)/", stream.getvalue())] == expected
 
 
-def test_a_pipe_gets_no_carriage_return_and_no_escape():
-    stream = io.StringIO()
-    console = Console(stream, 0, Clock())
-    console.start(10, lambda: 5)
-    console.log("run    runs/x")
-    console.show_metrics(record(5, loss=0.5))
-    console.stop()
-    assert stream.getvalue() == "run    runs/x\nstep 5/10  loss 0.5000\n"
-
-
 TIMES = {"examples_per_sec": 12345.4, "seconds": 4.0, "secs_left": 12.3}
 
 
