@@ -118,15 +118,10 @@ def test_a_number_that_the_integers_of_the_model_do_not_have_is_refused(here, nu
         read_examples(trained_on(DataSpec((2,), "int32")), ["v.npz"])
 
 
-def test_what_is_no_file_is_called_what_it_is(here):
-    os.mkdir("folder.png")
+def test_a_pipe_is_called_what_it_is(here):
     os.mkfifo("pipe.png")
-    for name, message in (
-        ("folder.png", "folder.png is a folder"),
-        ("pipe.png", "pipe.png: is not a regular file"),
-    ):
-        with pytest.raises(DataError, match=message):
-            read([name])
+    with pytest.raises(DataError, match="pipe.png: is not a regular file"):
+        read(["pipe.png"])
 
 
 def test_what_may_not_be_read_is_named(here, monkeypatch):

@@ -1,31 +1,27 @@
 """What `predict` prints of pictures, and which files it takes."""
 
 import csv
-import json
 import os
 import pathlib
 
 import numpy as np
 import pytest
-from file_fixtures import read_json, trained_on
+from file_fixtures import trained_on
 from inference_fixtures import write_images
 from PIL import Image
 
-from toolkit import open_trained
+from toolkit import hookimpl, open_trained, tf
 from toolkit.cli import run_command
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError
 from toolkit.inference.predict import as_examples, best_classes, expand_paths
-
-TINY = "toolkit.testing.tiny:TinyModel"
-
-
-WORDS = ["--data", "images:photos", "--batch-size", "6", "--run-dir", "run", "--steps"]
+from toolkit.testing.tiny import TINY_MODEL, TinyModel
 
 
 def train():
     write_images("photos", count=6, size=8)
-    assert run_command(["run", TINY, *WORDS, "3"]) == 0
+    argv = ["--data", "images:photos", "--batch-size", "6", "--run-dir", "run", "--steps", "3"]
+    assert run_command(["run", TINY_MODEL, *argv]) == 0
 
 
 @pytest.fixture
@@ -41,16 +37,10 @@ def test_a_line_has_the_best_classes_by_name(cli, run):
     shares = [float(share) for share in words[1::2]]
     assert name == "large/ant/0.png" and sorted(words[::2]) == ["ant", "bee", "cat"]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1, abs=0.02)
-    row = read_json_of(cli, run, "large/ant/0.png")
+    (row,) = cli.succeed("predict", run, "large/ant/0.png", "--json").json()
     assert row["class"] == words[0] and max(row["probabilities"]) == pytest.approx(
         shares[0], abs=0.01
     )
-
-
-def read_json_of(cli, run, path):
-    assert cli("predict", run, path, "-o", "one.json").code == 0
-    (row,) = read_json("one.json")
-    return row
 
 
 def test_many_scaled_pictures_give_one_note(cli, run):
@@ -119,39 +109,23 @@ def test_classes_without_names_have_numbers_and_other_predictions_none():
     assert best_classes({"label": np.zeros([1, 2, 2]), "probabilities": shares}, ()) is None
 
 
-TEXTS = """
-from toolkit import hookimpl, tf
-from toolkit.testing.tiny import TinyModel
-
-tiny = TinyModel()
-build, call, loss, optimize = tiny.build, tiny.call, tiny.loss, tiny.optimize
-
 @hookimpl
-def predict(outputs):
+def predict_names(self, outputs):
     names = tf.constant(["ant", "bee", "cat"])
     return {"name": tf.gather(names, tf.argmax(outputs["logits"], 1))}
-"""
 
 
-def test_predictions_may_be_texts(cli, here):
-    write_images("photos", count=6)
-    (here / "named.py").write_text(TEXTS)
-    assert cli("run", "./named.py", *WORDS, "1").code == 0
-    line = cli("predict", "run", "photos/ant/0.png")
-    assert line.code == 0 and line.out.split()[1] == "name", line.err
-    name = line.out.split()[2]
-    assert name in ("ant", "bee", "cat")
-    (row,) = json.loads(cli("predict", "run", "photos/ant/0.png", "--json").out)
-    assert row["name"] == name
-    for ending in ("csv", "npz"):
-        assert cli("predict", "run", "photos/ant/0.png", "-o", f"out.{ending}").code == 0
-    assert (here / "out.csv").read_text().splitlines()[1].endswith(f",{name}")
-    assert np.load("out.npz")["name"].tolist() == [name]
+def test_predictions_may_be_texts(cli, run, monkeypatch):
+    monkeypatch.setattr(TinyModel, "predict", predict_names)
+    path = "large/ant/0.png"
+    (row,) = cli.succeed("predict", run, path, "--json").json()
+    assert row["name"] in ("ant", "bee", "cat")
+    assert cli.succeed("predict", run, path).out.split() == [path, "name", row["name"]]
 
 
 def test_a_trained_run_predicts_files_and_pictures_as_the_command_does(cli, run):
     path = os.path.join("large", "ant", "0.png")
-    row = read_json_of(cli, run, path)
+    (row,) = cli.succeed("predict", run, path, "--json").json()
     with Image.open(path) as file:
         picture = file.copy()
     os.mkdir("one")
@@ -164,44 +138,14 @@ def test_a_trained_run_predicts_files_and_pictures_as_the_command_does(cli, run)
             assert np.allclose(result["probabilities"], [row["probabilities"]], atol=1e-6)
 
 
-TURNED = Image.Exif()
-TURNED[0x0112] = 6  # of a camera that was held upright
-
-
-@pytest.mark.parametrize(
-    "picture, settings",
-    [
-        (Image.fromarray(np.arange(48, dtype=np.uint8).reshape(2, 8, 3)), {"exif": TURNED}),
-        (Image.fromarray(np.arange(16, dtype=np.uint16).reshape(2, 8) * 4096), {}),
-        (Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).convert("P"), {}),
-    ],
-    ids=["turned", "16 bits", "palette"],
-)
-def test_an_open_picture_has_the_pixels_of_its_file(here, picture, settings):
-    picture.save("picture.png", **settings)
-    model = trained_on(DataSpec((8, 8, 1), "uint8"))
-    with Image.open("picture.png") as opened:
-        pixels = as_examples(model, opened)
-    assert pixels.shape == (1, 8, 8, 1) and pixels.any()
-    assert np.array_equal(pixels, as_examples(model, "picture.png"))
-
-
-@pytest.mark.parametrize(
-    "array, reason",
-    [
-        (np.full([2, 2], 9, np.float32), "floats from 9 to 9, not from 0 to 1"),
-        (np.full([2, 2], 9, np.int32), "32-bit integers"),  # they may be of any range
-    ],
-)
-def test_a_picture_whose_values_have_no_fixed_range_is_refused(array, reason):
-    with pytest.raises(DataError, match=f"A picture cannot be read: {reason}"):
-        as_examples(trained_on(DataSpec((8, 8, 1), "uint8")), Image.fromarray(array))
+def test_a_picture_whose_values_have_no_fixed_range_is_refused():
+    picture = Image.fromarray(np.full([2, 2], 9, np.float32))
+    with pytest.raises(DataError, match="A picture cannot be read: floats from 9 to 9, not from"):
+        as_examples(trained_on(DataSpec((8, 8, 1), "uint8")), picture)
 
 
 def test_a_file_that_cannot_be_read_is_no_prediction(run):
     pathlib.Path("bad.png").write_text("<html>")
     with open_trained(str(run), trust=True) as trained:
-        with pytest.raises(DataError, match="bad.png"):
-            trained.predict("bad.png")
         with pytest.raises(DataError, match="1 of 2 pictures cannot be read"):
             trained.predict(["bad.png", "large/ant/0.png"])

@@ -315,8 +315,6 @@ def _read_npz(path: str, needs: str) -> Dict[str, np.ndarray]:
 
 
 def _check_is_file(path: str) -> None:
-    if os.path.isdir(path):
-        raise DataError(f"{path} is a folder.", hint="Name the files in it.")
     if not os.path.isfile(path):
         problem = "is not a regular file" if os.path.exists(path) else "no such file"
         raise DataError(f"{path}: {problem}.", hint=suggest_path(path) or "Name other files.")
