@@ -113,35 +113,30 @@ def test_the_examples_are_not_changed():
 
 
 class Echo(Linear):
-    """Predicts its input, twice, and its bias for each example."""
+    """Predicts its input, twice."""
 
     @hookimpl
-    def inputs(self, run):
+    def inputs(self):
         return {"code": ("float32", [4])}
 
     @hookimpl
-    def call(self, model, features, run):
-        if run.mode != "predict":
-            return Linear.call(self, model, features, run)
-        return {"code": features["code"], "bias": model[1]}
+    def call(self, features):
+        return features
 
     @hookimpl
-    def predict(self, outputs, run):
-        if run.mode != "predict":
-            return Linear.predict(self, outputs)
-        return {"code": outputs["code"], "again": outputs["code"], "bias": outputs["bias"]}
+    def predict(self, outputs):
+        return {"code": outputs["code"], "again": outputs["code"]}
 
 
-def test_a_prediction_may_be_an_input_or_a_variable():
+def test_a_prediction_may_be_an_input():
     code = numbers(2)
     predictions = evaluator_of(Echo, "predict").predict({"code": code})
     code[:] = -1
     assert predictions["code"].tolist() == predictions["again"].tolist() == numbers(2).tolist()
-    assert predictions["bias"].tolist() == [0, 0]
 
 
 class ExampleCounts(Linear):
-    """Counts examples with three kinds of update ops; has no loss."""
+    """Counts examples with update ops that are no tensors; has no loss."""
 
     @hookimpl
     def loss(self):
@@ -150,22 +145,20 @@ class ExampleCounts(Linear):
     @hookimpl
     def metrics(self, outputs):
         count = tf.shape(outputs["logits"])[0]
-        updates = {
-            "op": lambda counter: counter.assign_add(count, read_value=False),
-            "value": lambda counter: counter.assign_add(count),
-            "tensor": lambda counter: tf.identity(counter.assign_add(count)),
+        settings = {"dtype": tf.int32, "initializer": tf.zeros_initializer()}
+        settings["collections"] = [tf.GraphKeys.LOCAL_VARIABLES]
+        op, value = (tf.get_variable(name, [], **settings) for name in ("op", "value"))
+        return {
+            "op": (op, op.assign_add(count, read_value=False)),
+            "value": (value, value.assign_add(count)),
         }
-        local = {"collections": [tf.GraphKeys.LOCAL_VARIABLES]}
-        start = tf.zeros_initializer()
-        counters = {name: tf.get_variable(name, [], tf.int32, start, **local) for name in updates}
-        return {name: (counters[name], update(counters[name])) for name, update in updates.items()}
 
 
-def test_an_update_may_be_an_op_a_variable_or_a_tensor():
+def test_an_update_may_be_an_op_or_a_variable():
     evaluator = evaluator_of(ExampleCounts)
     split = Split(numbers(5), np.zeros(5, int))
     for _ in range(2):
-        assert evaluator.evaluate(split, 2).metrics == {"op": 5, "value": 5, "tensor": 5}
+        assert evaluator.evaluate(split, 2).metrics == {"op": 5, "value": 5}
 
 
 def test_a_split_of_another_type_is_refused_with_both():
