@@ -6,7 +6,7 @@ import signal
 import fake_trials
 import pytest
 from fake_trials import open_study, rows_of, train_next, undisturbed_rows
-from process_fixtures import PATIENCE, is_gone, kill, start, wait_until
+from process_fixtures import PATIENCE, is_gone, start, wait_until
 from search_fixtures import small_definition
 
 from toolkit.errors import InterruptedRun, RetryError, ToolkitError
@@ -48,15 +48,6 @@ try:
 except InterruptedRun as error:
     sys.exit(error.exit_code)
 """
-
-
-def start_search(folder):
-    """Start a search with two processes that wait; return it and their ids."""
-    with open(str(folder / "err"), "wb") as err:
-        process = start(folder, statements=SEARCH, fresh=True, stderr=err)
-    paths = [folder / "0000-s1", folder / "0000-s2"]
-    wait_until(lambda: all(map(has_text, paths)), among=[process])
-    return process, [int(path.read_text()) for path in paths]
 
 
 def has_text(path):
@@ -130,19 +121,16 @@ def test_a_failure_interrupts_the_processes_of_the_others(tmp_path):
 
 
 def test_a_signal_lets_all_trials_save_their_state(tmp_path):
-    process, pids = start_search(tmp_path)
+    with open(str(tmp_path / "err"), "wb") as err:
+        process = start(tmp_path, statements=SEARCH, fresh=True, stderr=err)
+    paths = [tmp_path / "0000-s1", tmp_path / "0000-s2"]
+    wait_until(lambda: all(map(has_text, paths)), among=[process])
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 128 + signal.SIGTERM
     assert (tmp_path / "err").read_text() == ""
-    assert all(map(is_gone, pids))
+    assert all(is_gone(int(path.read_text())) for path in paths)
     assert (tmp_path / "0000-s1.saved").exists() and (tmp_path / "0000-s2.saved").exists()
     assert claim_first(tmp_path) == "0000-s1"  # at once: the claims have ended
-
-
-def test_a_killed_search_leaves_no_process_behind(tmp_path):
-    process, pids = start_search(tmp_path)
-    kill(process)
-    wait_until(lambda: all(map(is_gone, pids)))
 
 
 def advance(worker, is_over):
