@@ -5,7 +5,7 @@ import re
 
 import pytest
 from file_fixtures import drop_line, edit, sha256s
-from run_fixtures import checkpoint_file, cut_log, damage, rewrite_last_commit, unseal
+from run_fixtures import checkpoint_file, damage, rewrite_last_commit, unseal
 
 from toolkit.files import sha256_of
 from toolkit.storage.run_folder import RunFolder
@@ -88,11 +88,6 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         lambda run: edit(run / "commits.jsonl", '"step": 4', '"step": 3'),
         "commit log: entry 5 has changed since it was written.",
         [COMMITS],
-    ),
-    "a missing last commit": (
-        lambda run: cut_log(run, 6),
-        "manifest: manifest.json does not show what the commit log says: status, step,",
-        [MANIFEST, RESUME],
     ),
     "tensors of another step with right hashes": (
         exchange_tensors,

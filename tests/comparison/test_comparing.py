@@ -281,13 +281,6 @@ def test_the_command_and_its_json_have_the_comparison(here, cli):
     assert facts["parting"][0]["step"] == 0
 
 
-def test_a_folder_stands_for_its_runs(here, cli):
-    for seed in (1, 2):
-        write_run(f"runs/{seed}", metrics={"accuracy": 0.9}, seed=seed)
-    out = cli.succeed("compare", "runs").out
-    assert "runs/1, runs/2" in out and "seeds 1, 2" in out
-
-
 @pytest.mark.parametrize(
     "argv, message",
     [
@@ -365,6 +358,7 @@ def test_a_reason_that_holds_for_all_metrics_is_stated_once(here):
         (
             {"seed": 2},
             [
+                "A  a, b  (finished at step 100; seeds 1, 2)\n",
                 "no option differs but the seed\n",
                 "nothing to compare: the 2 runs are one method with 2 seeds\n",
                 "accuracy  0.9150 (sd 0.0071, 0.9100 to 0.9200, 2 seeds)",

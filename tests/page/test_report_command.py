@@ -28,7 +28,6 @@ def test_several_runs_need_a_name_and_a_folder_stands_for_its_runs(here, cli):
     "arguments, text",
     [
         (["missing"], "missing does not exist."),
-        (["."], "needs a name"),
         (["empty"], "There is no run in empty."),
         (["run", "-o", "no/x.html"], "no/x.html cannot be written"),
         (["run", "-o", "empty"], "empty is a folder, or no"),
