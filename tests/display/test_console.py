@@ -21,11 +21,6 @@ class Clock:
         return self.now
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 def record(step, **values):
     return dict({"step": step, "kind": "train"}, **values)
 
@@ -115,7 +110,9 @@ def terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    return Terminal()
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    return stream
 
 
 def plain(text):

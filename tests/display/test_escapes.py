@@ -1,7 +1,5 @@
 """Texts of strangers on terminals and in tables."""
 
-from __future__ import annotations
-
 import io
 import sys
 import unicodedata
@@ -50,19 +48,11 @@ def test_other_cells_stay(text):
     assert table_cell(text) == text
 
 
-class Terminal(io.StringIO):
-    """Like the guarded stderr of a command, a stream with an unescaped one behind it."""
-
-    unescaped: Terminal
-
-    def isatty(self):
-        return True
-
-
 def test_the_bar_draws_on_the_unescaped_stream_and_escapes_texts(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    guarded, raw = Terminal(), Terminal()
-    guarded.unescaped = raw
+    guarded, raw = io.StringIO(), io.StringIO()
+    guarded.isatty = raw.isatty = lambda: True
+    guarded.unescaped = raw  # as the guarded stderr of a command has it
     console = Console(guarded)
     console.start(10, lambda: 5)
     console.log("run \x1b]0;title\x07 [red]x[/red]")

@@ -146,6 +146,6 @@ def test_a_picture_whose_values_have_no_fixed_range_is_refused():
 
 def test_a_file_that_cannot_be_read_is_no_prediction(run):
     pathlib.Path("bad.png").write_text("<html>")
-    with open_trained(str(run), trust=True) as trained:
-        with pytest.raises(DataError, match="1 of 2 pictures cannot be read"):
-            trained.predict(["bad.png", "large/ant/0.png"])
+    trained = open_trained(str(run), trust=True)
+    with trained, pytest.raises(DataError, match="1 of 2 pictures cannot be read"):
+        trained.predict(["bad.png", "large/ant/0.png"])
