@@ -7,6 +7,7 @@ import subprocess  # noqa: F401
 import sys
 import time
 
+from file_fixtures import read_text
 from process_fixtures import PATIENCE
 
 from toolkit.cluster.launcher import Launcher
@@ -75,8 +76,7 @@ def play(scripts):
 
 def starts_of(name):
     """The arguments of each start of a task's process."""
-    with open(f"starts of {name}") as file:
-        return file.read().splitlines()
+    return read_text(f"starts of {name}").splitlines()
 
 
 def statements(scripts):

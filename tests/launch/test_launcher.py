@@ -5,8 +5,9 @@ import signal
 
 import process_fixtures
 import pytest
+from file_fixtures import read_text
 from launch_fixtures import HANG, LIVE, launch_scripts, starts_of
-from process_fixtures import is_gone, wait_until
+from process_fixtures import PATIENCE, is_gone, wait_for_file, wait_until
 
 from toolkit.cluster import launcher
 from toolkit.cluster.chaos import Chaos
@@ -52,11 +53,6 @@ def test_a_failure_that_would_come_again_ends_the_job(here, capsys, code):
     assert f"worker 0 ended with exit code {code}, and with it the job" in capsys.readouterr().err
 
 
-def test_restarts_are_limited(here, capsys):
-    assert launch_scripts({"*": "sys.exit(138)"}, restarts=1) == 138
-    assert len(starts_of("chief")) == 2
-
-
 def test_without_restarts_the_exit_code_is_that_of_the_first_failure(here):
     scripts = {"chief": WITH_PEER, "worker 0": DIE.format("os.kill(os.getpid(), 9)")}
     assert launch_scripts(scripts, restarts=0) == 137
@@ -78,7 +74,7 @@ def test_workers_are_ended_soon_after_a_chief_that_failed(here, capsys, monkeypa
 def test_what_a_process_that_died_had_started_is_killed(here):
     sleeper = "p = subprocess.Popen(['sleep', '3600']); open('pid', 'w').write(str(p.pid))\n"
     assert launch_scripts({"chief": sleeper + "sys.exit(1)"}, Layout(1)) == 1
-    wait_until(lambda: is_gone(read_pid("pid")))
+    wait_until(lambda: is_gone(read_text("pid")))
 
 
 def test_only_the_chief_prints_json_and_once(here, capsys):
@@ -112,10 +108,8 @@ def test_a_kill_that_comes_after_the_end_does_not_count(here, capsys):
 
     def end_first():
         open("go", "w").close()
-        wait_until(lambda: os.path.exists("ended"))
-        with open("ended") as file:
-            pid = file.read()
-        wait_until(lambda: is_gone(pid))
+        wait_for_file("ended")
+        wait_until(lambda: is_gone(read_text("ended")))
         return chaos.is_active
 
     chaos.is_due = end_first
@@ -124,45 +118,31 @@ def test_a_kill_that_comes_after_the_end_does_not_count(here, capsys):
     assert "chaos: 0 of 1 kills; the job ended with exit code 0" in capsys.readouterr().err
 
 
-class LauncherProcess:
-    """A launcher in a process of its own, which has a session, too."""
-
-    def __init__(self, scripts):
-        code = f"import sys; from launch_fixtures import *; sys.exit(launch_scripts({scripts!r}))"
-        with open("log", "w") as log:
-            settings = {"stderr": log, "start_new_session": True}
-            self.process = process_fixtures.start(statements=code, **settings)
-
-    def lines(self):
-        with open("log") as log:
-            return log.read().splitlines()
-
-    def wait_for(self, *lines):
-        """Wait until each of these lines was written."""
-        wait_until(lambda: not set(lines) - set(self.lines()), self.lines, [self.process])
-
-    def end(self):
-        """The exit code, and all lines."""
-        return self.process.wait(process_fixtures.PATIENCE), self.lines()
+def log_lines():
+    return read_text("log").splitlines()
 
 
-PIDS = "open('pid of ' + name, 'w').write(str(os.getpid()))\n"
+def wait_for_lines(launcher, *lines):
+    """Wait until each of these lines is in the log."""
+    wait_until(lambda: not set(lines) - set(log_lines()), log_lines, [launcher])
 
 
-def read_pid(path):
-    with open(path) as file:
-        return int(file.read())
+def start_launcher(script):
+    """A launcher in a process and a session of its own, when its two processes are ready."""
+    scripts = {"*": "open('pid of ' + name, 'w').write(str(os.getpid()))\n" + script}
+    code = f"import sys; from launch_fixtures import *; sys.exit(launch_scripts({scripts!r}))"
+    with open("log", "w") as log:
+        launcher = process_fixtures.start(statements=code, stderr=log, start_new_session=True)
+    wait_for_lines(launcher, "chief    | ready", "worker 0 | ready")
+    return launcher
 
 
 def test_a_signal_reaches_each_process_once(here):
-    signum = signal.SIGTERM
-    launcher = LauncherProcess({"*": LIVE})
-    launcher.wait_for("chief    | ready", "worker 0 | ready")
-    os.killpg(launcher.process.pid, signum)  # as a terminal does
-    code, lines = launcher.end()
-    assert code == 128 + signum
-    expected = [f"{name} | signal {signum.value}" for name in ("chief   ", "worker 0")]
-    assert [line for line in sorted(lines) if "| signal" in line] == expected
+    launcher = start_launcher(LIVE)
+    os.killpg(launcher.pid, signal.SIGTERM)  # as a terminal does
+    assert launcher.wait(PATIENCE) == 143
+    lines = [line for line in sorted(log_lines()) if "| signal" in line]
+    assert lines == ["chief    | signal 15", "worker 0 | signal 15"]
 
 
 def test_the_signals_of_a_terminal_that_closes_are_one_request_to_end():
@@ -174,19 +154,15 @@ def test_the_signals_of_a_terminal_that_closes_are_one_request_to_end():
 
 
 def test_the_second_signal_kills(here):
-    launcher = LauncherProcess({"*": PIDS + HANG})
-    launcher.wait_for("chief    | ready", "worker 0 | ready")
-    launcher.process.send_signal(signal.SIGINT)
-    launcher.wait_for("launch   | Interrupted: waiting for 2 to end; a second signal kills")
-    launcher.process.send_signal(signal.SIGINT)
-    assert launcher.end()[0] == 130
-    assert all(is_gone(read_pid("pid of " + name)) for name in ("chief", "worker 0"))
+    launcher = start_launcher(HANG)
+    launcher.send_signal(signal.SIGINT)
+    wait_for_lines(launcher, "launch   | Interrupted: waiting for 2 to end; a second signal kills")
+    launcher.send_signal(signal.SIGINT)
+    assert launcher.wait(PATIENCE) == 130
+    assert all(is_gone(read_text("pid of " + name)) for name in ("chief", "worker 0"))
 
 
 def test_no_process_survives_a_launcher_that_is_killed(here):
-    launcher = LauncherProcess({"*": PIDS + HANG})
-    launcher.wait_for("chief    | ready", "worker 0 | ready")
-    launcher.process.kill()
-    launcher.end()
+    start_launcher(HANG).kill()
     for name in ("chief", "worker 0"):
-        wait_until(lambda name=name: is_gone(read_pid("pid of " + name)))
+        wait_until(lambda name=name: is_gone(read_text("pid of " + name)))

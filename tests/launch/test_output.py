@@ -32,14 +32,6 @@ def test_a_line_that_does_not_end_is_broken():
     assert lines(b"x" * (MAX_LINE + 1)) == [b"x" * MAX_LINE, b"x"]
 
 
-def test_names_are_aligned(capsys):
-    log = MergedLog(["chief", "worker 0"])
-    log.write("chief", "a")
-    log.write("worker 0", "")
-    log.write("launch", "b")
-    assert capsys.readouterr().err == "chief    | a\nworker 0 |\nlaunch   | b\n"
-
-
 def test_control_characters_and_bytes_that_are_no_text_are_shown(capsys):
     log = MergedLog(["chief", "worker 0"])
     log.add("chief", LineSplitter().feed(b"\x1b[31mred\x07\tend \xff\xe2\x80\xae\x00\n"))
