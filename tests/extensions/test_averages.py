@@ -1,23 +1,19 @@
 """`--with ema` and `--with swa`: the averages and where they are used."""
 
-import json
-
+import extension_fixtures
 import numpy as np
 import pytest
-from linear_fixtures import LINEAR, Linear
+from linear_fixtures import Linear
 from run_fixtures import records
 
 import toolkit
 from toolkit import UsageError, hookimpl, testing, tf
 
-SETTINGS = {"evaluate": "no", "batch_size": 4, "best_metric": "none", "log_steps": 1}
-SETTINGS.update(checkpoint_steps=1, keep_checkpoints=20, steps_per_call=1)
+SETTINGS = {"steps": 10, "log_steps": 1, "checkpoint_steps": 1, "keep_checkpoints": 20}
 
 
-def train(data, name="run", extensions=("swa",), plugin=LINEAR, **options):
-    options = {**SETTINGS, "data": data, "steps": 10, **options}
-    testing.train(plugin, name, list(extensions), **options)
-    return name
+def train(data, name="run", extensions=("swa",), **options):
+    return extension_fixtures.train(data, name, extensions, **{**SETTINGS, **options})
 
 
 def weights(run, step):
@@ -55,10 +51,9 @@ def test_evaluation_prediction_and_export_use_the_average_and_training_does_not(
     w, b = tensors["state/ema/linear/w"], tensors["state/ema/linear/b"]
     assert np.allclose(logits, flat.dot(w) + b, atol=1e-5)
     assert not np.allclose(logits, flat.dot(tensors["linear/w"]) + tensors["linear/b"], atol=1e-4)
-    evaluation = json.loads(cli("evaluate", run, "--json").out)["metrics"]
-    assert evaluation["loss"] != json.loads(cli("evaluate", plain, "--json").out)["metrics"]["loss"]
-    result = cli("export", run, "model")  # which compares it with these predictions
-    assert result.code == 0, result.err
+    losses = [cli("evaluate", each, "--json").json()["metrics"]["loss"] for each in (run, plain)]
+    assert losses[0] != losses[1]
+    cli.succeed("export", run, "model")  # which compares it with these predictions
 
 
 class WithMoments(Linear):
@@ -138,8 +133,6 @@ def test_a_run_without_a_whole_cycle_or_of_moments_is_refused(data, here, option
 
 
 def test_a_regressor_of_numbers_is_averaged_whatever_moments_it_measures(here):
-    rows = np.random.RandomState(0).normal(size=(60, 2))
-    text = "".join(f"{a},{b},{a + b}\n" for a, b in rows)
-    (here / "sums.csv").write_text("a,b,label\n" + text)
-    train("table:sums.csv", plugin="regressor", swa_share=0.4, swa_cycle=2)
+    data = testing.write_table(here / "rows.csv", count=60, numbers=2)
+    train(data, plugin="regressor", swa_share=0.4, swa_cycle=2)
     assert testing.tensors("run")["state/swa/count"] == 2

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from extension_fixtures import train
 from graph_fixtures import make_run, session
-from linear_fixtures import LINEAR
 from toolkit_extensions import gradient_noise
 
 from toolkit import testing, tf
@@ -34,15 +34,9 @@ def test_steps_variables_and_updates_have_their_own(graph):
         assert abs(np.corrcoef(first.ravel(), other.ravel())[0, 1]) < 0.05
 
 
-def train(tmp_path, data, name, extensions, **options):
-    options = dict(options, data=data, evaluate="no", batch_size=4, best_metric="none")
-    testing.train(LINEAR, str(tmp_path / name), extensions, **options)
-    return testing.tensors(str(tmp_path / name))
-
-
-def test_a_step_of_descent_moves_by_gradient_and_noise(data, tmp_path):
+def test_a_step_of_descent_moves_by_gradient_and_noise(data):
     more = {"steps": 1, "optimizer": "sgd", "optimizer_args": "", "learning_rate": 1.0}
-    noisy = train(tmp_path, data, "noisy", ["gradient-noise"], noise_eta=0.01, **more)
-    plain = train(tmp_path, data, "plain", [], **more)
-    moves = (noisy["linear/w"] - plain["linear/w"]).ravel()
+    noisy = train(data, "noisy", ["gradient-noise"], noise_eta=0.01, **more)
+    plain = train(data, "plain", **more)
+    moves = testing.tensors(noisy)["linear/w"] - testing.tensors(plain)["linear/w"]
     assert abs(moves.std() - 0.1) < 0.02

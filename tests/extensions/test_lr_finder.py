@@ -2,13 +2,14 @@
 
 import csv
 import io
-import json
 import math
 
 import matplotlib
 import numpy as np
 import pytest
+from file_fixtures import read_json
 from linear_fixtures import LINEAR
+from run_fixtures import records
 from toolkit_extensions import rate_recorder, rate_search
 from toolkit_extensions.lr_finder import MIN_STEPS
 
@@ -60,11 +61,6 @@ def test_the_loss_has_diverged_where_it_is_many_times_its_minimum():
     assert not rate_search.has_diverged([-1.0 - n for n in range(50)], 4)
 
 
-def test_the_first_and_last_rates_are_those_of_the_options():
-    assert rate_search.rate_at(1, 1e-6, 10, 100) == pytest.approx(1e-6)
-    assert rate_search.rate_at(100, 1e-6, 10, 100) == pytest.approx(10)
-
-
 def search(tmp_path, data, log=None, name="run", **options):
     values = dict({"data": data, "steps": 100, "batch_size": 8}, **options)
     console = Console(log or io.StringIO())
@@ -80,7 +76,7 @@ def rows(run):
 def test_a_search_writes_a_table_a_figure_and_a_proposal(data, tmp_path):
     log = io.StringIO()
     run = search(tmp_path, data, log, optimizer="sgd", optimizer_args="", lr_high=1000, lr_low=1e-3)
-    proposal = json.loads((run / "samples" / "rates.json").read_text())
+    proposal = read_json(run, "samples", "rates.json")
     assert 1e-3 <= proposal["learning_rate"] < proposal["lowest"] < 1000
     flag = f"--learning-rate {proposal['learning_rate']:.2g}"
     for text in (f"{flag} is where the loss falls", "export and sample will refuse this run"):
@@ -88,11 +84,10 @@ def test_a_search_writes_a_table_a_figure_and_a_proposal(data, tmp_path):
     assert (run / "samples" / "rates.png").read_bytes()[:4] == b"\x89PNG"
     table = rows(run)
     assert float(table[0]["learning_rate"]) == pytest.approx(1e-3)
-    records = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
-    logged = {r["step"]: r["learning_rate"] for r in records if "learning_rate" in r}
-    assert logged
-    for step, rate in logged.items():
-        assert rate == pytest.approx(float(table[step - 1]["learning_rate"]), rel=1e-4)
+    assert records(run)
+    for record in records(run):
+        rate = float(table[record["step"] - 1]["learning_rate"])
+        assert record["learning_rate"] == pytest.approx(rate, rel=1e-4)
 
 
 def test_a_search_ends_where_the_loss_diverges(data, tmp_path, monkeypatch):
@@ -124,7 +119,8 @@ def test_a_search_keeps_its_rates_and_its_proposal(data, tmp_path):
     search(tmp_path, data)
     with pytest.raises(UsageError, match="rise from 1e-07 to 10 over 100 steps"):
         search(tmp_path, data, steps=150)
-    assert len(rows(tmp_path / "run")) == 100
+    table = [float(row["learning_rate"]) for row in rows(tmp_path / "run")]
+    assert len(table) == 100 and (table[0], table[-1]) == pytest.approx((1e-7, 10))
 
 
 def test_the_state_of_a_search_of_an_earlier_version_is_taken():
