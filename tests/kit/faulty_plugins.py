@@ -44,6 +44,11 @@ def linear_losing(more):
     return linear_with(loss=loss)
 
 
+def linear_predicting(value):
+    """Linear that predicts one value, a function of its logits."""
+    return linear_with(predict=lambda self, outputs: {"value": value(outputs["logits"])})
+
+
 def is_in_loop():
     return tf.get_default_graph()._get_control_flow_context() is not None
 
@@ -54,15 +59,16 @@ OtherInALoop = linear_beside(
 )
 Idle = linear_beside(lambda run: tf.get_variable("idle", [2]))
 Stateful = linear_of(lambda features: features + tf.random_normal([]))
+PythonCounter = linear_of(lambda features: features * float(1 + next(_numbers)))
 RoundsInALoop = linear_of(lambda features: features * (1 + 1e-6 * is_in_loop()))
 InfiniteLoss = linear_losing(lambda labels: np.float32(np.inf))
 BatchMetric = linear_losing(lambda labels: 1.0 / tf.cast(tf.size(labels), tf.float32))
-FlatPrediction = linear_with(
-    predict=lambda self, outputs: {"flat": tf.reshape(outputs["logits"], [-1])}
-)
+FlatPrediction = linear_predicting(lambda logits: tf.reshape(logits, [-1]))
+DependsOnBatch = linear_predicting(lambda logits: logits - tf.reduce_mean(logits, 0, keepdims=True))
 NoMetric = linear_with(
     metrics=lambda self, outputs: {"ratio": tf.metrics.mean(np.nan * outputs["logits"])}
 )
+Forgotten = linear_with(optimize=lambda self, model, losses, run: run.minimize(losses, [model[0]]))
 NoDirection = linear_with(metric_directions=lambda self: {})
 # The values of its examples have another mean than the metric of their name.
 OtherExamples = linear_with(example_metrics=lambda self, labels: {"accuracy": labels < -1})
@@ -93,12 +99,6 @@ class VariableInHooks(Linear):
         return []
 
 
-class Forgotten(Linear):
-    @hookimpl
-    def optimize(self, model, losses, run):
-        return run.minimize(losses, [model[0]])
-
-
 class NoUpdate(Linear):
     @hookimpl
     def optimize(self, losses, run):
@@ -106,7 +106,7 @@ class NoUpdate(Linear):
         return run.global_step.assign_add(1).op
 
 
-class WritesWhatIsNotTrained(Forgotten):
+class WritesWhatIsNotTrained(Linear):
     @hookimpl
     def optimize(self, model, losses, run):
         return run.minimize(losses, [model[0]], after=lambda: model[1].assign_add([1.0] * 3).op)
@@ -119,25 +119,15 @@ class TwoSteps(Linear):
             return run.global_step.assign_add(1).op
 
 
-class PythonCounter(Linear):
-    @hookimpl
-    def call(self, model, features, run):
-        return Linear.call(self, model, features * float(1 + next(_numbers)), run)
-
-
 def build_from(start, run):
     """The variables of Linear with another initializer of the weights."""
     return Linear().build(SimpleNamespace(data=run.data, initializer=lambda *_: start))
 
 
-class OneSeed(Linear):
-    @hookimpl
-    def build(self, run):
-        return build_from(tf.ones_initializer(), run)
-
-    @hookimpl
-    def loss(self, labels, outputs):
-        return tf.reduce_sum(tf.square(outputs["logits"])) * 0
+OneSeed = linear_with(
+    build=lambda self, run: build_from(tf.ones_initializer(), run),
+    loss=lambda self, labels, outputs: tf.reduce_sum(tf.square(outputs["logits"])) * 0,
+)
 
 
 class OwnLoss(Linear):
@@ -153,21 +143,12 @@ class OwnLoss(Linear):
         return run.minimize(self._loss)
 
 
-class LateOps(Linear):
-    class Hook(SessionHook):
-        def on_step(self, *arguments):
-            tf.constant(1.0)
-
-    @hookimpl
-    def session_hooks(self):
-        return [self.Hook()]
+class LateHook(SessionHook):
+    def on_step(self, *arguments):
+        tf.constant(1.0)
 
 
-class DependsOnBatch(Linear):
-    @hookimpl
-    def predict(self, outputs):
-        logits = outputs["logits"]
-        return {"relative": logits - tf.reduce_mean(logits, axis=0, keepdims=True)}
+LateOps = linear_with(session_hooks=lambda self: [LateHook()])
 
 
 class CountsPredictions(Linear):

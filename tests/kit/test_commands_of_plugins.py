@@ -1,8 +1,7 @@
 """`toolkit plugins check` and `toolkit plugins show`."""
 
-import json
-
 import pytest
+from file_fixtures import read_json
 from linear_fixtures import LINEAR, write_bars
 from test_plugins import distribution
 
@@ -60,14 +59,10 @@ def test_each_contract_has_a_line_and_the_last_line_counts_them(cli, monkeypatch
 def test_contracts_are_chosen_by_a_word_and_the_first_broken_one_may_be_the_last(cli):
     argv = ["plugins", "check", "faulty_plugins:NoHelp", "-k", "options-"]
     for more, first_words in (([], ["failed", "ok"]), (["-x"], ["failed"])):
-        result = cli(*argv, *more)
+        text = f"NoHelp breaks 1 of {len(first_words)} contracts: options-have-types-and-help."
+        result = cli.refuse(6, text, *argv, *more)
         assert [line.split()[0] for line in result.out.splitlines()[:-1]] == first_words
-        assert result.code == 6
-        name = "options-have-types-and-help"
-        count = f"1 of {len(first_words)} contracts"
-        assert f"faulty_plugins:NoHelp breaks {count}: {name}." in result.err
-    result = cli("plugins", "check", LINEAR, "-k", "lorns")
-    assert result.code == 2 and "No contract is named with lorns." in result.err
+    result = cli.refuse(2, "No contract is named with lorns.", *argv[:2], LINEAR, "-k", "lorns")
     assert "learns-eight-examples" in result.err
 
 
@@ -76,8 +71,7 @@ def test_the_help_has_the_flags_of_an_installed_plugin(cli):
 
 
 def test_a_command_keeps_no_contracts(cli, greetings):
-    result = cli("plugins", "check", "greet")
-    assert result.code == 2 and "toolkit greet --help" in result.err
+    cli.refuse(2, "toolkit greet --help", "plugins", "check", "greet")
 
 
 @pytest.mark.parametrize(
@@ -94,14 +88,12 @@ def test_a_command_keeps_no_contracts(cli, greetings):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_mistake_is_one_sentence(cli, argv, code, text):
-    result = cli("plugins", *argv)
-    assert result.code == code and text in result.err and "Traceback" not in result.err
+    cli.refuse(code, text, "plugins", *argv)
 
 
 def test_show_names_the_place_of_each_hook_and_which_it_wraps(cli, here):
     (here / "factor.py").write_text(EXTENSION)
-    result = cli("plugins", "show", "./factor.py", "--json")
-    facts = json.loads(result.out)
+    facts = cli("plugins", "show", "./factor.py", "--json").json()
     assert facts["kind"] == "extension"
     rows = [(row["hook"], row["wraps"], row["place"]) for row in facts["implementations"]]
     path = str(here / "factor.py")
@@ -121,19 +113,15 @@ def test_the_summary_has_each_variable_and_the_sizes(cli, here):
 def test_the_summary_takes_the_flags_of_a_run_and_is_that_of_the_manifest(cli, here):
     flags = ["--data", write_bars(here / "bars.npz"), "--freeze", "*/bias", "--network", "mlp"]
     flags += ["--with", "ema", "--batch-size", 8]
-    result = cli("plugins", "show", "classifier", "--summary", "--json", *flags)
-    assert result.code == 0, result.err
-    facts = json.loads(result.out)
-    assert cli("run", "--plugin", "classifier", *flags, *ONE_STEP).code == 0
-    manifest = json.loads((here / "run" / "manifest.json").read_text())
-    assert manifest["model"] == facts["model"]
+    facts = cli.succeed("plugins", "show", "classifier", "--summary", "--json", *flags).json()
+    cli.succeed("run", "--plugin", "classifier", *flags, *ONE_STEP)
+    assert read_json("run", "manifest.json")["model"] == facts["model"]
     parameters = facts["model"]["parameters"]
     assert sum(each["numbers"] for each in facts["variables"]) == parameters
     assert sum(each["parameters"] for each in facts["scopes"].values()) == parameters
 
 
 def test_show_of_a_command_says_where_it_is(cli, greetings):
-    facts = json.loads(cli("plugins", "show", "greet", "--json").out)
-    assert facts["kind"] == "command"
-    assert facts["file"] == greetings
+    facts = cli("plugins", "show", "greet", "--json").json()
+    assert (facts["kind"], facts["file"]) == ("command", greetings)
     assert cli("plugins", "show", "number").code == 1

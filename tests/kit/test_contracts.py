@@ -17,7 +17,7 @@ FAULTS = {
     "MoreInEvaluation": {"builds-with-the-same-variables-in-each-mode": "extra of mode 'eval'"},
     "OtherInALoop": {"builds-the-same-variables-in-a-loop": "a single step and of a loop"},
     "PythonCounter": {
-        "builds-the-same-graph-twice": " in call creates mul/y (Const) with",
+        "builds-the-same-graph-twice": " in <lambda> creates mul/y (Const) with",
         "steps-in-a-loop-have-the-same-bits": "Let a step depend on variables",
         "the-same-seed-has-the-same-bits": "differ in two runs of the same",
         "a-restored-model-predicts-the-same": "differs between two models",
@@ -41,7 +41,7 @@ FAULTS = {
         "a-step-that-is-not-finite-is-skipped": "A step whose loss is NaN changes",
         "a-step-that-is-not-finite-stops-the-run": "A step whose loss is NaN changes",
     },
-    "FlatPrediction": {"predictions-have-the-batch-first": "'flat' [9] for 3 examples."},
+    "FlatPrediction": {"predictions-have-the-batch-first": "'value' [9] for 3 examples."},
     "DependsOnBatch": {
         "predictions-ignore-the-batch-size": "batches of 8 and of 3 examples",
         "predictions-ignore-the-other-examples": "all examples and half of",

@@ -1,10 +1,8 @@
 """`toolkit plugins new`: the files of a new plugin, and names that it refuses."""
 
 import ast
-import json
 import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -16,16 +14,11 @@ FORMS = [*([kind, "classifier"] for kind in KINDS), *(["model", sample] for samp
 
 @pytest.mark.parametrize("kind, sample", FORMS)
 def test_the_folder_has_what_its_readme_explains(cli, here, kind, sample):
-    result = cli("plugins", "new", "my-thing", "--kind", kind, "--from", sample)
-    assert result.code == 0, result.err
-    files = {
-        os.path.relpath(os.path.join(folder, name), "my-thing")
-        for folder, _, names in os.walk("my-thing")
-        for name in names
-    }
+    result = cli.succeed("plugins", "new", "my-thing", "--kind", kind, "--from", sample)
+    folder = here / "my-thing"
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert {"pyproject.toml", "README.md", "setup.py", "tests/test_my_thing.py"} <= files
-    readme = (here / "my-thing" / "README.md").read_text()
-    explained = set(re.findall(r"(?m)^\| `([^`]+)`", readme))
+    explained = set(re.findall(r"(?m)^\| `([^`]+)`", (folder / "README.md").read_text()))
     assert explained == files - {"README.md", "tests/conftest.py"}
     assert "pip install -e my-thing" in result.out
     assert ("plugins check my-thing" in result.out) == (kind != "command")
@@ -52,7 +45,7 @@ def test_the_entry_point_names_the_package(kind, group):
 
 
 def test_json_lists_the_files(cli, here):
-    facts = json.loads(cli("plugins", "new", "thing", "--out", "sub", "--json").out)
+    facts = cli("plugins", "new", "thing", "--out", "sub", "--json").json()
     assert (facts["folder"], facts["kind"]) == ("sub", "model")
     assert all((here / "sub" / path).is_file() for path in facts["files"])
 
@@ -61,8 +54,7 @@ def test_json_lists_the_files(cli, here):
     "name", ["My", "1st", "a b", "a/b", "../a", "a.py", "-a", "a-", "a__b", "é", "class", ""]
 )
 def test_a_name_that_no_package_can_have_is_refused(cli, here, name):
-    result = cli("plugins", "new", "--", name)
-    assert result.code == 2 and "cannot be the name of a plugin." in result.err
+    cli.refuse(2, "cannot be the name of a plugin.", "plugins", "new", "--", name)
     assert os.listdir(str(here)) == []
 
 
@@ -81,20 +73,13 @@ def test_a_name_that_no_package_can_have_is_refused(cli, here, name):
     ids=" ".join,
 )
 def test_what_cannot_be_is_refused(cli, here, argv, text):
-    result = cli("plugins", "new", *argv)
-    assert result.code == 2 and text in result.err
+    cli.refuse(2, text, "plugins", "new", *argv)
     assert os.listdir(str(here)) == []
 
 
-def link(path):
-    path.symlink_to("nowhere")
-
-
-@pytest.mark.parametrize("make", [Path.mkdir, Path.touch, link], ids=["folder", "file", "link"])
-def test_what_is_there_is_not_touched(cli, here, make):
-    make(here / "thing")
-    result = cli("plugins", "new", "thing")
-    assert result.code == 2 and "thing exists." in result.err
+def test_what_is_there_is_not_touched(cli, here):
+    (here / "thing").symlink_to("nowhere")
+    cli.refuse(2, "thing exists.", "plugins", "new", "thing")
     assert os.listdir(str(here)) == ["thing"]
 
 
@@ -103,6 +88,5 @@ def test_a_write_that_fails_leaves_nothing(cli, here, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", fail)
-    result = cli("plugins", "new", "thing")
-    assert result.code == 138 and "thing cannot be written: No space left on device." in result.err
+    cli.refuse(138, "thing cannot be written: No space left on device.", "plugins", "new", "thing")
     assert os.listdir(str(here)) == []
