@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Dict, List, NamedTuple
 
-from file_fixtures import REPOSITORY
+from file_fixtures import REPOSITORY, read_text
 from process_fixtures import PATIENCE, take_turn
 
 SAMPLES = os.path.join(REPOSITORY, "samples", "cluster")
@@ -21,8 +21,7 @@ FAKE_SLURM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_slur
 
 
 def read_sample(name: str) -> str:
-    with open(os.path.join(SAMPLES, name), encoding="utf-8") as file:
-        return file.read()
+    return read_text(SAMPLES, name)
 
 
 class Process(NamedTuple):

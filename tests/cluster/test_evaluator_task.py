@@ -7,7 +7,7 @@ import process_fixtures
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR
-from process_fixtures import PATIENCE, wait_until
+from process_fixtures import PATIENCE, wait_for_file
 from run_fixtures import set_state
 
 from toolkit.cli import follow as follow_module
@@ -20,37 +20,24 @@ def words(run):
     return ["run", "--plugin", LINEAR, "--data", f"npz:{run.parent / 'bars.npz'}", "--steps", "6"]
 
 
-def evaluated_steps(run):
-    path = str(run / "evaluations.jsonl")
-    if not os.path.exists(path):
-        return []
-    with open(path) as file:
-        return [json.loads(line)["step"] for line in file]
-
-
 @pytest.mark.parametrize("evaluator", [{"evaluator": ["127.0.0.1:22229"]}, {}])
 def test_the_evaluator_of_tf_config_follows_the_run(cli, run, words, monkeypatch, evaluator):
     cluster = {"worker": ["127.0.0.1:22221", "127.0.0.1:22222"], **evaluator}
     config = {"cluster": cluster, "task": {"type": "evaluator", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    result = cli(*words, "--run-dir", run)
-    assert result.code == 0 and result.out.startswith("validation accuracy ")
-    assert evaluated_steps(run) == [6]
-    assert cli("verify", run).code == 0
+    assert cli.succeed(*words, "--run-dir", run).out.startswith("validation accuracy ")
+    assert read_json(run, "evaluations.jsonl")["step"] == 6
+    cli.succeed("verify", run)
 
 
 def test_without_a_run_dir_it_says_what_is_missing(cli, words):
-    result = cli(*words, "--task", "evaluator")
-    assert result.code == 2 and result.out == ""
-    assert result.err.startswith(
-        "Error: The evaluator reads the folder of the run, and --run-dir is not set.\n"
-    )
+    text = "Error: The evaluator reads the folder of the run, and --run-dir is not set.\n"
+    cli.refuse(2, text, *words, "--task", "evaluator")
 
 
-def test_it_waits_for_the_run_as_long_as_for_the_other_tasks(cli, words, here):
-    result = cli(*words, "--run-dir", "run", "--task", "evaluator", "--join-secs", 1)
-    assert result.code == 138
-    assert "No run has begun in run within 1 s." in result.err
+def test_it_waits_for_the_run_as_long_as_for_the_other_tasks(cli, words):
+    task = ["--run-dir", "run", "--task", "evaluator", "--join-secs", 1]
+    cli.refuse(138, "No run has begun in run within 1 s.", *words, *task)
     assert not os.path.exists("run")
 
 
@@ -78,8 +65,8 @@ def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, run, words):
     words += ["--run-dir", run]
     set_state(run, status="running", summary=None, exit_code=None)
     evaluator = process_fixtures.start(*words, "--resume", "--task", "evaluator")
-    wait_until(lambda: evaluated_steps(run), among=[evaluator])
-    assert cli(*words, "--resume").code == 0
+    wait_for_file(run / "evaluations.jsonl", among=[evaluator])
+    cli.succeed(*words, "--resume")
     assert evaluator.wait(PATIENCE) == 0
     assert read_json(run, "manifest.json")["exit_code"] == 0
     assert len(RunFolder(str(run)).commits.sessions()) == 2

@@ -160,12 +160,6 @@ def test_the_hint_names_the_way_out(text, hint):
     assert error_of(text).hint.endswith(hint)
 
 
-def test_flags_define_a_cluster():
-    cluster = read(cluster=json.dumps(JOBS), task="worker:1")
-    assert (cluster.jobs, cluster.source) == (JOBS, "--cluster")
-    assert cluster.task == Task("worker", 1, "c:2223")
-
-
 @pytest.mark.parametrize("task, name", [("master:0", "chief"), ("ps", "ps 0")])
 def test_a_task_flag_may_omit_the_index_of_a_single_task(task, name):
     assert read(cluster=json.dumps(JOBS), task=task).task.name == name
@@ -173,7 +167,8 @@ def test_a_task_flag_may_omit_the_index_of_a_single_task(task, name):
 
 def test_flags_replace_tf_config():
     text = config(JOBS, {"type": "ps", "index": 0})
-    assert read(text, cluster=json.dumps(PAIR), task="worker:0").jobs == PAIR
+    cluster = read(text, cluster=json.dumps(PAIR), task="worker:0")
+    assert (cluster.jobs, cluster.source) == (PAIR, "--cluster")
     assert read("nonsense", cluster="{}") is None
 
 
