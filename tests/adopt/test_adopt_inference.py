@@ -1,6 +1,5 @@
 """Predictions and exports of adopted runs: what lies between two tensors of the graph."""
 
-import os
 import shutil
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from adopt_fixtures import SCRIPTS, adopt, write_script
 
 from toolkit import tf
-from toolkit.cli import run_command
 
 KEEP_ALL = ["--input", "x", "--output", "out", "--feed", "keep=1"]
 PLAIN = [*KEEP_ALL, "--feed", "flag=1"]
@@ -35,34 +33,28 @@ def expected(trained, rows):
 
 
 @pytest.mark.parametrize("flag, factor", [("flag=1", 1), ("flag=false", 2)])
-def test_a_prediction_is_what_the_trained_graph_computes(
-    trained, rows, tmp_path, capsys, flag, factor
-):
-    words = [*KEEP_ALL, "--feed", flag, "--out", str(tmp_path / "y.npy")]
-    assert run_command(["predict", str(trained), rows, *words]) == 0
-    assert "step 12: float32 [5, 1]" in capsys.readouterr().out
-    result = np.load(str(tmp_path / "y.npy"))
+def test_a_prediction_is_what_the_trained_graph_computes(trained, rows, cli, flag, factor):
+    ended = cli.succeed("predict", trained, rows, *KEEP_ALL, "--feed", flag, "--out", "y.npy")
+    assert "step 12: float32 [5, 1]" in ended.out
+    result = np.load("y.npy")
     np.testing.assert_allclose(result, factor * expected(trained, rows), rtol=1e-5)
 
 
-def test_a_graph_that_this_tensorflow_cannot_read_is_named(trained, rows, tmp_path, capsys):
-    run = shutil.copytree(str(trained), str(tmp_path / "run"))
-    graph = tf.GraphDef()
-    with open(os.path.join(run, "graph.pb"), "rb") as file:
-        graph.ParseFromString(file.read())
+def test_a_graph_that_this_tensorflow_cannot_read_is_named(trained, rows, here, cli):
+    shutil.copytree(str(trained), "run")
+    path = here / "run" / "graph.pb"
+    graph = tf.GraphDef.FromString(path.read_bytes())
     graph.node.add(name="newer", op="OfAnotherVersion")
-    with open(os.path.join(run, "graph.pb"), "wb") as file:
-        file.write(graph.SerializeToString())
-    assert run_command(["predict", run, rows, "--out", str(tmp_path / "y.npy"), *PLAIN]) == 4
-    error = capsys.readouterr().err
-    assert f"TensorFlow {tf.version.VERSION} cannot read" in error and "OfAnotherVersion" in error
+    path.write_bytes(graph.SerializeToString())
+    text = f"TensorFlow {tf.version.VERSION} cannot read"
+    ended = cli.refuse(4, text, "predict", "run", rows, "--out", "y.npy", *PLAIN)
+    assert "OfAnotherVersion" in ended.err
 
 
-def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, tmp_path):
-    folder = str(tmp_path / "saved")
-    assert run_command(["export", str(trained), folder, *PLAIN]) == 0
+def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, cli):
+    cli.succeed("export", trained, "saved", *PLAIN)
     with tf.Graph().as_default() as graph, tf.Session() as session:
-        signature = tf.saved_model.loader.load(session, ["serve"], folder).signature_def
+        signature = tf.saved_model.loader.load(session, ["serve"], "saved").signature_def
         names = signature["serving_default"]
         assert not [op for op in graph.get_operations() if "Variable" in op.type]
         fed = {names.inputs["input"].name: np.load(rows)}
@@ -81,9 +73,5 @@ def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, tmp_path
         ([*KEEP_ALL, "--feed", "flag=0.5"], "--feed flag=0.5 does not fit bool ("),
     ],
 )
-def test_a_function_that_the_graph_has_not_is_refused(
-    trained, rows, tmp_path, capsys, words, message
-):
-    out = str(tmp_path / "y.npy")
-    assert run_command(["predict", str(trained), rows, "--out", out, *words]) == 2
-    assert message in capsys.readouterr().err
+def test_a_function_that_the_graph_has_not_is_refused(trained, rows, cli, words, message):
+    cli.refuse(2, message, "predict", trained, rows, "--out", "y.npy", *words)

@@ -4,8 +4,7 @@ import json
 
 import pytest
 from adopt_fixtures import HEAD, INIT, TRAIN, adopt, commits, killed, metrics, resume, write_script
-
-from toolkit.cli import run_command
+from file_fixtures import flip_byte
 
 LOOP = TRAIN + INIT + "for i in range(12):\n    sess.run(train, batch())\n"
 QUEUE = "queue = tf.FIFOQueue(9, tf.float32, [[]], name='rows')\n"
@@ -92,41 +91,38 @@ def test_a_dry_run_refuses_a_thread_for_which_the_script_waits(tmp_path, capfd):
     assert "refused script.py calls a session from a thread" in capfd.readouterr().out
 
 
-def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_path, capfd):
+def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_path, cli, capfd):
     big = "sess.run(tf.zeros([150000]))\nsess.run(tf.zeros([300000]))\n"
     path = write_script(tmp_path / "folder", HEAD + LOOP + big)
     assert adopt(path, "--commit-steps", "1", "--journal-limit", "1") == 1
     err = capfd.readouterr().err
     assert "the journal has half of its limit" in err and "and its limit is 1 MB" in err
-    assert resume(path) == 1
-    assert "resume RUN --journal-limit N" in capfd.readouterr().err
+    cli.refuse(1, "resume RUN --journal-limit N", "resume", path.parent / "run")
     assert resume(path, "--journal-limit", "2") == 0
 
 
-def test_entropy_that_reaches_a_feed_is_named_by_call_and_feed_at_the_resume(tmp_path, capfd):
+def test_entropy_that_reaches_a_feed_is_named_by_call_and_feed_at_the_resume(tmp_path, cli):
     text = HEAD + TRAIN + INIT + "for i in range(12):\n"
     text += "    noise = open('/dev/urandom', 'rb').read(4)\n"
     text += "    feed = {x: data[:2] + int.from_bytes(noise, 'big') / 1e9, y: target[:2]}\n"
     text += "    sess.run(train, feed)\n"
     path = write_script(tmp_path / "folder", text)
     killed(path, 3, "--commit-steps", "2")
-    assert resume(path) == 1
-    assert "Call 2 (Adam <- x, y) differs" in capfd.readouterr().err
+    cli.refuse(1, "Call 2 (Adam <- x, y) differs", "resume", path.parent / "run")
 
 
-def test_a_script_or_a_module_of_it_that_has_changed_is_refused_and_may_be_allowed(tmp_path, capfd):
+def test_a_script_or_a_module_of_it_that_has_changed_is_refused_and_may_be_allowed(tmp_path, cli):
     text = "import sys\nsys.path.append('lib')\nimport helper\n" + HEAD + LOOP
     path = write_script(tmp_path / "folder", text)
     helper = write_script(path.parent / "lib", "", "helper.py")
     killed(path, 3, "--commit-steps", "2")
     helper.write_text("# more\n")
-    assert resume(path) == 2  # in another folder than that from which `lib` begins
-    assert "helper.py has changed since the run began" in capfd.readouterr().err
+    run = path.parent / "run"  # not in the working directory, from which `lib` begins
+    cli.refuse(2, "helper.py has changed since the run began", "resume", run)
     helper.write_text("")
     path.write_text(text + "# more\n")
-    assert resume(path) == 2
-    assert "script.py has changed since the run began" in capfd.readouterr().err
-    assert resume(path, "--allow", "script") == 0
+    cli.refuse(2, "script.py has changed since the run began", "resume", run)
+    cli.succeed("resume", run, "--allow", "script")
 
 
 def test_what_a_script_wrote_before_may_be_in_its_way_and_is_moved(tmp_path, capfd):
@@ -175,13 +171,11 @@ def test_weights_that_are_not_finite_are_never_committed(tmp_path, capfd):
     assert max(commits(path)) == 4
 
 
-def test_a_damaged_journal_is_no_fault_of_the_script(tmp_path, capfd):
+def test_a_damaged_journal_is_no_fault_of_the_script(tmp_path, cli):
     path = write_script(tmp_path / "folder", HEAD + LOOP)
     killed(path, 3, "--commit-steps", "2")
-    with open(str(path.parent / "run" / "journal.bin"), "r+b") as file:
-        file.write(b"\xff")
-    assert resume(path) == 5
-    assert "journal.bin is not what it was when" in capfd.readouterr().err
+    flip_byte(path.parent / "run" / "journal.bin")
+    cli.refuse(5, "journal.bin is not what it was when", "resume", path.parent / "run")
 
 
 def test_a_cluster_is_refused_before_the_script_runs(tmp_path, monkeypatch):
@@ -190,15 +184,11 @@ def test_a_cluster_is_refused_before_the_script_runs(tmp_path, monkeypatch):
     assert (adopt(path), resume(path)) == (2, 2)
 
 
-def test_a_script_that_is_not_there_is_told_by_its_near_name(tmp_path, monkeypatch, capfd):
-    folder = write_script(tmp_path / "folder", HEAD, "train.py").parent
-    monkeypatch.chdir(tmp_path)
-    assert run_command(["adopt", "folder/trian.py"]) == 2
-    err = capfd.readouterr().err
-    assert "There is no script folder/trian.py." in err
-    assert "Did you mean 'folder/train.py'?" in err
-    assert run_command(["adopt", str(folder / "zzz")]) == 2
-    assert "Name a Python file." in capfd.readouterr().err
+def test_a_script_that_is_not_there_is_told_by_its_near_name(here, cli):
+    write_script(here / "folder", HEAD, "train.py")
+    text = "There is no script folder/trian.py.\nDid you mean 'folder/train.py'?"
+    cli.refuse(2, text, "adopt", "folder/trian.py")
+    cli.refuse(2, "Name a Python file.", "adopt", "folder/zzz")
 
 
 def test_a_name_that_no_tensorflow_has_is_refused_before_the_script_runs(tmp_path, capfd):

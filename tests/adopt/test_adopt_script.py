@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from adopt_fixtures import HEAD, SCRIPTS, START, adopt, commits, metrics, resume, write_script
+from file_fixtures import flip_byte, read_json
 from process_fixtures import run
 from toolkit_adopt import order
 from toolkit_adopt.calls import Calls
@@ -42,9 +43,9 @@ def test_the_script_is_main_with_its_arguments_and_folder(tmp_path, capfd):
     write_script(tmp_path / "folder", "NAME = 'a neighbour'", "helper.py")
     before = os.getcwd(), list(sys.path), sys.argv, sys.stdin, sys.modules["tensorflow"]
     assert adopt(path, args=["--count=3"]) == 0
-    seen = json.loads((path.parent / "seen.json").read_text())
     folder = str(path.parent)
-    assert seen == ["__main__", ["--count=3"], folder, folder, "a neighbour", 3]
+    expected = ["__main__", ["--count=3"], folder, folder, "a neighbour", 3]
+    assert read_json(folder, "seen.json") == expected
     assert (os.getcwd(), list(sys.path), sys.argv, sys.stdin, sys.modules["tensorflow"]) == before
     assert "helper" not in sys.modules
     assert "the script made no train call" in capfd.readouterr().err
@@ -187,15 +188,13 @@ def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):
     assert list(commits(path)) == [4, 6]
 
 
-def test_a_script_that_a_run_names_and_the_user_did_not_run_is_refused(
-    tmp_path, monkeypatch, capfd
-):
+def test_a_script_that_a_run_names_and_the_user_did_not_run_is_refused(tmp_path, monkeypatch, cli):
     path = write_script(tmp_path / "folder", SCRIPTS["feeds"])
     assert adopt(path, "--steps", "4") == 0
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-user"))
-    assert resume(path, "--steps", "6") == 2
-    assert "script.py', code that you have not run before;" in capfd.readouterr().err
-    assert resume(path, "--steps", "6", "--trust") == 0
+    words = ["resume", path.parent / "run", "--steps", "6"]
+    cli.refuse(2, "script.py', code that you have not run before;", *words)
+    cli.succeed(*words, "--trust")
     assert list(commits(path)) == [4, 6]
 
 
@@ -252,26 +251,20 @@ def test_a_script_that_catches_every_end_of_its_run_is_ended(
     assert last["kind"] == ("end" if code else "seal")
 
 
-def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, capsys):
+def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, cli):
     path = write_script(tmp_path / "folder", SCRIPTS["feeds"])
     assert adopt(path, "--commit-steps", "5") == 0
     folder = str(path.parent / "run")
-    assert run_command(["verify", folder]) == 0
-    assert run_command(["verify", folder, "--replay", ":"]) == 0
-    assert run_command(["doctor", folder]) == 0
-    capsys.readouterr()
-    assert run_command(["runs", folder]) == 0
-    assert "finished" in capsys.readouterr().out
-    assert run_command(["verify", folder, "--chaos", "1"]) == 2
-    assert "--chaos trains a copy by the core's loop" in capsys.readouterr().err
-    assert run_command(["evaluate", folder]) == 2
-    assert "'evaluate' needs a command of the driver" in capsys.readouterr().err
+    cli.succeed("verify", folder, "--replay", ":")
+    cli.succeed("doctor", folder)
+    assert "finished" in cli.succeed("runs", folder).out
+    cli.refuse(2, "--chaos trains a copy by the core's loop", "verify", folder, "--chaos", "1")
+    cli.refuse(2, "'evaluate' needs a command of the driver", "evaluate", folder)
     with pytest.raises(UsageError, match="the driver 'adopt' made its steps"):
         open_trained(folder)
-    with open(os.path.join(folder, "journal.bin"), "r+b") as file:
-        file.write(b"\xff")
-    assert run_command(["verify", folder]) == 6
-    assert "journal.bin is not what it was at step 12" in capsys.readouterr().out
+    flip_byte(path.parent / "run" / "journal.bin")
+    ended = cli("verify", folder)
+    assert ended.code == 6 and "journal.bin is not what it was at step 12" in ended.out
 
 
 def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsys):

@@ -4,12 +4,12 @@ import os
 import shutil
 
 import numpy as np
-from adopt_fixtures import SCRIPTS, adopt, commits, killed, resume, write_script
+from adopt_fixtures import SCRIPTS, adopt, commits, killed, write_script
+from file_fixtures import edit, read_text
 from test_lifting import CLASSIFIER, write
 from toolkit_adopt.commands import write_plugin
 
 from toolkit import tf
-from toolkit.cli import run_command
 
 WORDS = ("--commit-steps", "5", "--init-from")
 
@@ -34,19 +34,16 @@ def test_a_script_begins_with_the_weights_of_a_checkpoint(tmp_path, capfd):
     np.testing.assert_allclose(change, 0.05, rtol=1e-2)  # Adam's first step, without its old slots
 
 
-def test_a_run_that_is_killed_before_its_first_commit_begins_with_its_weights_again(
-    tmp_path, capfd
-):
+def test_a_run_that_is_killed_before_its_first_commit_begins_with_its_weights_again(tmp_path, cli):
     prefix = parent(tmp_path / "parent", 2.0)
     whole = write_script(tmp_path / "whole", SCRIPTS["feeds"])
     assert adopt(whole, *WORDS, prefix, "--map", "w=v") == 0
     parted = write_script(tmp_path / "parted", SCRIPTS["feeds"])
     killed(parted, 3, *WORDS, prefix, "--map", "w=v")
     shutil.move(str(tmp_path / "parent"), str(tmp_path / "away"))
-    assert resume(parted) == 2
-    assert "Put them back, or start a new run" in capfd.readouterr().err
+    cli.refuse(2, "Put them back, or start a new run", "resume", parted.parent / "run")
     shutil.move(str(tmp_path / "away"), str(tmp_path / "parent"))
-    assert resume(parted) == 0
+    cli.succeed("resume", parted.parent / "run")
     assert commits(parted) == commits(whole)
 
 
@@ -67,34 +64,29 @@ def model_fn(features, labels, mode):
 """
 
 
-def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, capfd):
+def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, cli):
     folder = write(tmp_path, CLASSIFIER).parent
     (folder / "own_model.py").write_text(MODEL_FN)
     monkeypatch.chdir(folder)
     words = ["adopt", "--model-fn", "own_model:model_fn", "--data", "npz:data.npz", "--steps", "4"]
-    assert run_command([*words, "--run-dir", "run", "--", "--batch-size", "10"]) == 0
-    assert "accuracy" in capfd.readouterr().out
-    with open("own_model_plugin.py") as file:
-        text = file.read()
-    assert "from own_model import model_fn" in text
-    assert run_command(["evaluate", "run"]) == 0
-    assert run_command(["verify", "run"]) == 0
+    ended = cli.succeed(*words, "--run-dir", "run", "--", "--batch-size", "10")
+    assert "accuracy" in ended.out
+    cli.succeed("evaluate", "run")
+    cli.succeed("verify", "run")
     # An edited plugin is used as it is, and what names no module is refused.
-    with open("own_model_plugin.py", "a") as file:
-        file.write("# edited\n")
+    edit("own_model_plugin.py", "import model_fn\n", "import model_fn  # edited\n")
+    edited = read_text("own_model_plugin.py")
     assert write_plugin("own_model:model_fn") == "own_model_plugin:plugin"
-    with open("own_model_plugin.py") as file:
-        assert file.read() == text + "# edited\n"
-    assert run_command(["adopt", "--model-fn", "own_model", "--data", "npz:data.npz"]) == 2
-    assert run_command(["adopt", "--model-fn", "own_model:other_fn"]) == 2
-    assert "own_model_plugin.py is there, and is no plugin of other_fn." in capfd.readouterr().err
-    assert run_command([*words, "--dry-run"]) == 2
-    assert run_command([*words[:3], "--mode", "drive"]) == 2
-    assert run_command(["adopt", "--model-fn", "no_model:model_fn"]) == 2
+    assert read_text("own_model_plugin.py") == edited
+    assert cli("adopt", "--model-fn", "own_model", "--data", "npz:data.npz").code == 2
+    text = "own_model_plugin.py is there, and is no plugin of other_fn."
+    cli.refuse(2, text, "adopt", "--model-fn", "own_model:other_fn")
+    assert cli(*words, "--dry-run").code == cli(*words[:3], "--mode", "drive").code == 2
+    assert cli("adopt", "--model-fn", "no_model:model_fn").code == 2
     assert not os.path.exists("no_model_plugin.py")
 
 
-def test_a_graph_without_a_train_op_is_told_which_it_has(tmp_path, monkeypatch, capfd):
+def test_a_graph_without_a_train_op_is_told_which_it_has(tmp_path, monkeypatch, cli):
     monkeypatch.chdir(write(tmp_path, CLASSIFIER).parent)
     with tf.Graph().as_default() as graph:
         loss = tf.reduce_sum(tf.get_variable("w", [3]))
@@ -102,8 +94,6 @@ def test_a_graph_without_a_train_op_is_told_which_it_has(tmp_path, monkeypatch, 
         tf.train.AdamOptimizer(name="first").minimize(loss, step)
         tf.train.GradientDescentOptimizer(0.1, name="second").minimize(loss)
         tf.train.export_meta_graph("graph.meta", graph=graph)
-    words = ["--data", "npz:data.npz", "--run-dir", "run"]
-    assert run_command(["run", "lift", "--meta", "graph.meta", *words]) == 2
-    assert "Set --train-op NAME,... The graph has first, second." in capfd.readouterr().err
-    assert run_command(["adopt", "graph.meta"]) == 2
-    assert "toolkit run lift --meta graph.meta" in capfd.readouterr().err
+    words = ["run", "lift", "--meta", "graph.meta", "--data", "npz:data.npz", "--run-dir", "run"]
+    cli.refuse(2, "Set --train-op NAME,... The graph has first, second.", *words)
+    cli.refuse(2, "toolkit run lift --meta graph.meta", "adopt", "graph.meta")

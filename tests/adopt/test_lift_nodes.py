@@ -1,5 +1,7 @@
 """Graph definitions: what is refused, in which order state changes, and former variables."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from toolkit_adopt.lift.initial import to_resources
@@ -22,15 +24,13 @@ def run_once(graph_def, values, feeds):
     part = Part(to_resources(graph_def), ["train"], dict.fromkeys(feeds, "0"), None)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.get_or_create_global_step()
-        run = type(
-            "Run", (), {"seed": lambda self, name: 1, "step_index": tf.constant(0, tf.int64)}
-        )
+        run = SimpleNamespace(seed=lambda name: 1, step_index=tf.constant(0, tf.int64))
         variables = {
             name: tf.get_variable(name, *form, use_resource=True)
             for name, form in part.variables.items()
         }
         given = {name: tf.constant(value) for name, value in feeds.items()}
-        op = part.connect(variables, given, run(), "call")
+        op = part.connect(variables, given, run, "call")
         session.run(tf.global_variables_initializer())
         for name, value in values.items():
             variables[name].load(value, session)
