@@ -249,6 +249,19 @@ def answers(contrib):
     return found
 
 
+def assert_known(found, prefix, **tolerances):
+    """Compare the arrays whose names start with a prefix with those of TensorFlow 1.15."""
+    mine = {key: value for key, value in found.items() if key.startswith(prefix + "/")}
+    with np.load(PATH) as known:
+        assert set(mine) == {key for key in known.files if key.startswith(prefix + "/")}
+        for key, value in mine.items():
+            assert value.shape == known[key].shape, key
+            if value.dtype.kind == "U":
+                assert list(value) == list(known[key]), key
+            else:
+                np.testing.assert_allclose(value, known[key], err_msg=key, **tolerances)
+
+
 def write_mnist(folder):
     """MNIST of eight examples for training and three for tests, of 2 x 2 pixels."""
     for kind, count in (("train", 8), ("t10k", 3)):
