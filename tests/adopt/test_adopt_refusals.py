@@ -125,18 +125,16 @@ def test_a_script_or_a_module_of_it_that_has_changed_is_refused_and_may_be_allow
     cli.succeed("resume", run, "--allow", "script")
 
 
-def test_what_a_script_wrote_before_may_be_in_its_way_and_is_moved(tmp_path, capfd):
+def test_what_a_script_wrote_before_may_be_in_its_way_and_is_moved(tmp_path, cli):
     text = HEAD + "assert not os.path.isdir('out'), 'aborting'\n"
     text += LOOP.replace("    sess", "    if i == 1: os.mkdir('out')\n    sess")
     path = write_script(tmp_path / "folder", text)
     killed(path, 5, "--commit-steps", "4")
-    assert resume(path) == 1
-    err = capfd.readouterr().err
-    assert "AssertionError: aborting" in err
+    err = cli.refuse(1, "AssertionError: aborting", "resume", path.parent / "run").err
     assert "Correct the cause; go on from train call 4 with: toolkit resume " in err
     assert "What it wrote into files before may be in its way here: move that." in err
-    (tmp_path / "folder" / "out").rmdir()
-    assert resume(path) == 0
+    (path.parent / "out").rmdir()
+    cli.succeed("resume", path.parent / "run")
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, capfd):
@@ -196,6 +194,7 @@ def test_a_name_that_no_tensorflow_has_is_refused_before_the_script_runs(tmp_pat
     path = write_script(tmp_path / "folder", text)
     assert adopt(path) == 2
     out, err = capfd.readouterr()
-    assert f"tf.no_such_function (script.py:{len(text.splitlines())})" in err
+    place = f"script.py:{len(text.splitlines())}"
+    assert f"lacks and that have no stand-in: tf.no_such_function ({place}).\nRun the scr" in err
     assert "began" not in out
     assert not (path.parent / "run").exists()

@@ -195,7 +195,6 @@ def test_a_script_that_a_run_names_and_the_user_did_not_run_is_refused(tmp_path,
     words = ["resume", path.parent / "run", "--steps", "6"]
     cli.refuse(2, "script.py', code that you have not run before;", *words)
     cli.succeed(*words, "--trust")
-    assert list(commits(path)) == [4, 6]
 
 
 def test_ctrl_c_is_committed_even_if_the_script_catches_it(tmp_path, capfd):

@@ -134,11 +134,6 @@ def reads_queue():
     return tf.identity(tf.FIFOQueue(3, [tf.float32], [[2]]).dequeue(name="batch"))
 
 
-def iterates():
-    dataset = tf.data.Dataset.from_tensors(np.float32([1, 2]))
-    return tf.data.make_one_shot_iterator(dataset).get_next()
-
-
 def channels_first():
     x = tf.placeholder(tf.float32, [1, 1, 4, 4], name="x")
     return tf.nn.conv2d(x, tf.ones([1, 1, 1, 1]), [1] * 4, "SAME", data_format="NCHW")
@@ -155,7 +150,10 @@ def train_of(build):
         (lambda: tf.py_func(lambda: np.float32(1), [], tf.float32), "calls Python code"),
         (lambda: tf.random_shuffle(tf.range(3)), "whose numbers cannot follow"),
         (reads_queue, "'batch', an op QueueDequeueV2, which reads data"),
-        (iterates, "IteratorGetNext, which reads data"),
+        (
+            lambda: tf.data.make_one_shot_iterator(tf.data.Dataset.range(3)).get_next(),
+            "IteratorGetNext, which reads data",
+        ),
         (channels_first, "NCHW"),
     ],
 )

@@ -4,7 +4,7 @@ import os
 import textwrap
 
 import pytest
-from toolkit_adopt.names import missing_names, refuse_missing_names
+from toolkit_adopt.names import missing_names
 
 from toolkit import UsageError
 
@@ -141,12 +141,6 @@ def test_packages_and_relative_imports_are_followed(missing, tmp_path):
     assert found == [("tf.nothing", "nets/deep/one.py", 2), ("tf.nothing_2", "nets/two.py", 3)]
 
 
-def test_a_refusal_lists_what_is_needed_and_its_places(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text("import tensorflow as tf\ntf.nothing\nif tf.zeros:\n    tf.rarely\n")
-    with pytest.raises(UsageError, match=r"have no stand-in: tf.nothing \(script.py:2\)\.") as it:
-        refuse_missing_names(str(script))
-    assert "TensorFlow 1.15" in it.value.hint
-    script.write_text("print 'old'\n")
+def test_a_script_that_is_no_python_is_refused(missing):
     with pytest.raises(UsageError, match=r"cannot be read as Python: .*script.py, line 1"):
-        refuse_missing_names(str(script))
+        missing("print 'old'\n")

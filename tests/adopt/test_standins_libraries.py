@@ -35,17 +35,14 @@ def test_old_names_of_python_and_pillow_are_back():
 
 
 def test_rows_of_several_lengths_are_an_array_of_objects():
-    rows = np.array([[1, 2, 3], [4]])
-    assert rows.dtype == object and rows.tolist() == [[1, 2, 3], [4]]
+    for make in (np.array, np.asarray):
+        rows = make([[1, 2, 3], [4]])
+        assert rows.dtype == object and rows.tolist() == [[1, 2, 3], [4]]
+        assert make([1, 2], "f").dtype == np.float32
+        with pytest.raises(ValueError):
+            make([[1.0, 2.0], [3.0]], np.float32)
     pairs = np.array(list(zip(np.zeros([2, 3]), np.zeros([2, 1]))))
     assert pairs.shape == (2, 2) and pairs[0, 0].shape == (3,)
-    assert np.array([1, 2], "f").dtype == np.float32
-    assert np.asarray([[1, 2], [3]]).tolist() == [[1, 2], [3]]
-    assert np.asarray([1, 2], "f").dtype == np.float32
-    with pytest.raises(ValueError):
-        np.asarray([[1.0, 2.0], [3.0]], np.float32)
-    with pytest.raises(ValueError):
-        np.array([[1.0, 2.0], [3.0]], np.float32)
 
 
 def test_an_image_is_scaled_from_its_least_to_its_largest_value(tmp_path):
