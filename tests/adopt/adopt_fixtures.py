@@ -1,8 +1,8 @@
 """Small scripts of TensorFlow 1, one for each pattern, and runs of `toolkit adopt` on them."""
 
-import json
 import os
 
+import job_fixtures
 from process_fixtures import run
 
 from toolkit.cli import run_command
@@ -362,9 +362,8 @@ def killed(path, step, *words):
 
 def commits(path):
     """The hash over all variables by step, of each commit of a run."""
-    lines = (path.parent / "run" / "commits.jsonl").read_text().splitlines()
-    entries = map(json.loads, lines)
-    return {entry["step"]: entry["tensors"] for entry in entries if entry["kind"] == "commit"}
+    entries = job_fixtures.commits(path.parent / "run")
+    return {entry["step"]: entry["tensors"] for entry in entries}
 
 
 def metrics(path):
