@@ -91,13 +91,14 @@ def test_a_dry_run_refuses_a_thread_for_which_the_script_waits(tmp_path, capfd):
     assert "refused script.py calls a session from a thread" in capfd.readouterr().out
 
 
-def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_path, cli, capfd):
+def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_path, capfd):
     big = "sess.run(tf.zeros([150000]))\nsess.run(tf.zeros([300000]))\n"
     path = write_script(tmp_path / "folder", HEAD + LOOP + big)
     assert adopt(path, "--commit-steps", "1", "--journal-limit", "1") == 1
     err = capfd.readouterr().err
     assert "the journal has half of its limit" in err and "and its limit is 1 MB" in err
-    cli.refuse(1, "resume RUN --journal-limit N", "resume", path.parent / "run")
+    assert resume(path) == 1
+    assert "resume RUN --journal-limit N" in capfd.readouterr().err
     assert resume(path, "--journal-limit", "2") == 0
 
 
@@ -130,7 +131,8 @@ def test_what_a_script_wrote_before_may_be_in_its_way_and_is_moved(tmp_path, cli
     text += LOOP.replace("    sess", "    if i == 1: os.mkdir('out')\n    sess")
     path = write_script(tmp_path / "folder", text)
     killed(path, 5, "--commit-steps", "4")
-    err = cli.refuse(1, "AssertionError: aborting", "resume", path.parent / "run").err
+    code, _, err = cli("resume", path.parent / "run")
+    assert code == 1 and "AssertionError: aborting" in err
     assert "Correct the cause; go on from train call 4 with: toolkit resume " in err
     assert "What it wrote into files before may be in its way here: move that." in err
     (path.parent / "out").rmdir()
