@@ -62,14 +62,14 @@ def test_a_session_with_other_code_keeps_both_versions_and_the_same_code_is_kept
     [("classifier", "toolkit_classifier/networks.py"), (Linear, "linear_fixtures.py")],
 )
 def test_a_package_is_copied_with_its_folders_and_an_object_with_its_file(here, reference, name):
-    plugin, folder = load_plugins(reference).model, source_copies.Folder(str(here))
+    plugin, folder = load_plugins(reference).model, source_copies.RunFolder(str(here))
     copy = source_copies.write_copies(folder, "p", plugin.sha256(), plugin.read_source)
     assert f"{copy.folder}/{name}" in copies_in(here) and copy.omitted == []
 
 
 def test_a_file_that_changes_while_the_run_begins_is_omitted(here):
     (here / "a.py").write_text("changed")
-    folder = source_copies.Folder(str(here))
+    folder = source_copies.RunFolder(str(here))
     plugin = Plugin("a", "./a.py", "model", None, str(here / "a.py"), "")
     hashes = {"a.py": hashlib.sha256(b"before").hexdigest(), "gone.py": "0" * 64, "../x": ""}
     copy = source_copies.write_copies(folder, "a", hashes, plugin.read_source)
@@ -80,7 +80,7 @@ def test_a_file_that_changes_while_the_run_begins_is_omitted(here):
     "error, raised", [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(28, "Full"), RetryError)]
 )
 def test_a_kill_or_a_full_disk_leaves_no_version_in_part(here, monkeypatch, error, raised):
-    folder = source_copies.Folder(str(here))
+    folder = source_copies.RunFolder(str(here))
     hashes = {name: hashlib.sha256(b"x").hexdigest() for name in ("a.py", "b.py")}
     monkeypatch.setattr(source_copies, "sync", mock.Mock(side_effect=error))
     with pytest.raises(raised):

@@ -21,9 +21,9 @@ from ..search.definition import EXAMPLES, STEPS, Budget, Definition
 from ..search.planning import check_options, complete, with_more_trials
 from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
-from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
 from ..storage.own_folders import is_run
+from ..storage.run_folder import shell_argument
 from .common import flag, model_flags, print_result, switch
 from .plugin_command import PluginCommand, selection_options
 from .plugin_options import Selection, missing_plugin_error, resolve

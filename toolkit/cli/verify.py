@@ -23,7 +23,7 @@ Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str]) -> Any:
     """The steps of --replay FROM:TO."""
     from ..errors import UsageError
-    from ..storage.folder import shell_argument
+    from ..storage.run_folder import shell_argument
 
     match = re.fullmatch(r"(-?\d{1,18})?:(-?\d{1,18})?", ":" if text is None else text, re.ASCII)
     if match is None:

@@ -11,8 +11,8 @@ from ..errors import CheckpointError
 from ..storage.checkpoint_store import REPORTS
 from ..storage.commit_log import Entry
 from ..storage.entries import Parent
-from ..storage.folder import shell_argument
 from ..storage.jsonl import read_json
+from ..storage.run_folder import shell_argument
 from ..storage.session_changes import find_session_changes
 from .values import clean_text, count, fields, format_count, items
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import UsageError
 from ..options import format_value
-from ..storage.folder import shell_argument
+from ..storage.run_folder import shell_argument
 
 FORMAT = 3
 FLOAT, INT, CHOICE = "float", "int", "choice"  # kinds of dimensions

@@ -11,15 +11,17 @@ import itertools
 import os
 import shutil
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Set
 
 from ..errors import CheckpointError
 from ..files import TEMPORARY_PREFIX, sync
 from .commit_log import Checkpoint, CommitLog, retained_steps
-from .folder import Folder
 from .jsonl import FileDigest, digest_of, find_damage
 from .own_folders import COMMITS
 from .record_log import RecordLog
+
+if TYPE_CHECKING:
+    from .run_folder import RunFolder
 
 CHECKPOINTS = "checkpoints"
 REPORTS = "reports"
@@ -33,7 +35,7 @@ class CheckpointStore:
     of metrics.jsonl.
     """
 
-    def __init__(self, folder: Folder, metrics: RecordLog):
+    def __init__(self, folder: RunFolder, metrics: RecordLog):
         self.commits = CommitLog(folder.file(COMMITS), self.prefix)
         self._folder = folder
         self._metrics = metrics

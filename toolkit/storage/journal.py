@@ -15,8 +15,8 @@ from typing import IO, Any, Dict, Iterator, Optional, Tuple
 from ..errors import CheckpointError
 from ..files import atomic_write, open_regular_file, open_without_links, sync, write_json
 from .commit_log import Checkpoint
-from .folder import Folder
 from .jsonl import FileDigest, read_json
+from .run_folder import RunFolder
 
 JOURNAL = "journal.bin"
 _STATE = ".driver.json"  # after the prefix of a checkpoint
@@ -26,7 +26,7 @@ _CHUNK = 1 << 20  # bytes
 class Journal:
     """An append-only file of a run folder. `cut_back` opens it for writing."""
 
-    def __init__(self, folder: Folder):
+    def __init__(self, folder: RunFolder):
         self.path = folder.file(JOURNAL)
         self._folder = folder
         self._file: Optional[IO[bytes]] = None
@@ -102,14 +102,14 @@ def read_state(checkpoint: Checkpoint) -> Tuple[FileDigest, Dict[str, Any]]:
     return FileDigest(**state["journal"]), state["values"]
 
 
-def copy_journal(folder: Folder, target: Folder, checkpoint: Checkpoint) -> None:
+def copy_journal(folder: RunFolder, target: RunFolder, checkpoint: Checkpoint) -> None:
     """Copy the journal up to a checkpoint to another run folder."""
     with open_regular_file(folder.file(JOURNAL)) as file, atomic_write(target.file(JOURNAL)) as new:
         for chunk in _chunks(file, read_state(checkpoint)[0].bytes):
             new.write(chunk)
 
 
-def find_journal_fault(folder: Folder, checkpoint: Checkpoint) -> str:
+def find_journal_fault(folder: RunFolder, checkpoint: Checkpoint) -> str:
     """What is wrong with the journal up to a checkpoint, as a clause; "" if nothing is."""
     position, _ = read_state(checkpoint)
     with contextlib.suppress(OSError):

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, Optional, Set
+from typing import TYPE_CHECKING, Any, Dict, Optional, Set
 
 from ..errors import CheckpointError
 from .commit_log import Checkpoint
-from .folder import Folder
 from .folder_lock import lock_file
 from .jsonl import JsonLines
+
+if TYPE_CHECKING:
+    from .run_folder import RunFolder
 
 EVALUATIONS = "evaluations.jsonl"
 
@@ -24,7 +26,7 @@ EVALUATIONS = "evaluations.jsonl"
 class RecordLog(JsonLines):
     """A JSON-lines file of a run folder. A failed write raises the folder's `write_error`."""
 
-    def __init__(self, folder: Folder, name: str):
+    def __init__(self, folder: RunFolder, name: str):
         super().__init__(folder.file(name))
         self._folder = folder
 
@@ -55,7 +57,7 @@ class EvaluationLog(RecordLog):
     depend on, such as the split.
     """
 
-    def __init__(self, folder: Folder, subject: Dict[str, Any]):
+    def __init__(self, folder: RunFolder, subject: Dict[str, Any]):
         super().__init__(folder, EVALUATIONS)
         self._subject = subject
         self._known: Set[str] = set()  # step and tensors of each

@@ -15,7 +15,6 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from ..errors import RetryError, UsageError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
 from .checkpoint_store import REPORTS
-from .folder import Folder
 from .jsonl import digest_of, find_damage
 from .run_folder import RunFolder
 
@@ -111,7 +110,7 @@ def _list_files(path: str) -> List[str]:
 # ---------------------------------------------------------------------------------------- the seal
 
 
-def hash_reports(folder: Folder, place: str) -> Dict[str, Any]:
+def hash_reports(folder: RunFolder, place: str) -> Dict[str, Any]:
     """The size and hash of each file below a folder of reports ('' for none), by its path in the
     run folder with "/".
     """
@@ -120,7 +119,7 @@ def hash_reports(folder: Folder, place: str) -> Dict[str, Any]:
     return {name: dict(digest_of(names[name])._asdict()) for name in sorted(names)}
 
 
-def find_report_faults(folder: Folder, seal: Dict[str, Any]) -> List[str]:
+def find_report_faults(folder: RunFolder, seal: Dict[str, Any]) -> List[str]:
     """The reports that are not as they were sealed, a clause each."""
     faults = []
     for name, digest in sorted(seal["reports"].items()):

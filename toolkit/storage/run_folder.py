@@ -25,14 +25,14 @@ import contextlib
 import datetime
 import os
 import secrets
+import shlex
 import stat
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from ..errors import CheckpointError, RetryError, UsageError, suggest_path
+from ..errors import CheckpointError, RetryError, ToolkitError, UsageError, suggest_path
 from ..files import TEMPORARY_PREFIX, make_folders, open_regular_file, write_json
 from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, CheckpointStore
-from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .jsonl import read_json
 from .own_folders import COMMITS, CONFIG, MANIFEST, is_run
@@ -42,15 +42,14 @@ EVENTS = "events"
 DRIVER = "driver"  # the key in CONFIG of who makes the steps, if it is not the training loop
 
 
-class RunFolder(Folder):
-    """The folder of one run, from `reserve` or `open_run`. While it `is_new`, `create` is still to
-    be called, and the files belong to another run.
+class RunFolder:
+    """The folder of one run, from `reserve` or `open_run`; as text, the shortest path that a user
+    can type. While it `is_new`, `create` is still to be called, and the files belong to another
+    run.
     """
 
     def __init__(self, path: str, is_new: bool = False, force: bool = False):
-        super().__init__(path)
-        self.is_new = is_new
-        self._force = force
+        self.path, self.is_new, self._force = path, is_new, force
         # The first is a function of seed and step: a resumed run has the same records. The other
         # depends on the machine, and is never cut back.
         self.metrics = RecordLog(self, "metrics.jsonl")
@@ -58,6 +57,48 @@ class RunFolder(Folder):
         self.checkpoints = CheckpointStore(self, self.metrics)
         self.commits = self.checkpoints.commits
         self._lock: Optional[FolderLock] = None
+
+    def __str__(self) -> str:
+        relative = os.path.relpath(self.path)
+        return self.path if relative.startswith("..") else relative
+
+    @property
+    def argument(self) -> str:
+        """The folder as an argument of a command in a shell: quoted, and never taken for a flag."""
+        return shell_argument(str(self))
+
+    def file(self, *parts: str) -> str:
+        """The path of a file in the folder, such as file("checkpoints", NAME)."""
+        return os.path.join(self.path, *parts)
+
+    def make_subfolder(self, *parts: str) -> str:
+        """Create a subfolder unless it exists, and return its path. Raises UsageError if a symbolic
+        link is in its place, or in that of a folder above it.
+        """
+        path = self.path
+        for name in os.path.join(*parts).split(os.sep):
+            path = os.path.join(path, name)
+            if os.path.islink(path):
+                raise self._link_error(path)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def refuse_links(self) -> None:
+        """Raise UsageError if there is a symbolic link in the folder or below it.
+
+        What is written to a link changes a file that is not the run's.
+        """
+        for path, folders, files in os.walk(self.path):
+            for name in folders + files:
+                if os.path.islink(os.path.join(path, name)):
+                    raise self._link_error(os.path.join(path, name))
+
+    def _link_error(self, path: str) -> UsageError:
+        return UsageError(
+            f"{os.path.join(str(self), os.path.relpath(path, self.path))} is a symbolic link, and "
+            "a run writes only to its own folder.",
+            hint="Remove the link, or replace it by a copy of the file or folder.",
+        )
 
     def create(self, config: Dict[str, Any]) -> None:
         """Create the folder of a new run and lock it, before anything is written to it. With
@@ -158,6 +199,8 @@ class RunFolder(Folder):
             self._lock.release()
             self._lock = None
 
+    # ---------------------------------------------------------------------------- errors of writing
+
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """Raise the folder's `write_error` for an OSError in the block, and before it if the folder
@@ -165,8 +208,33 @@ class RunFolder(Folder):
         """
         if self._lock is not None and not self._lock.is_in_place():
             raise self.loss_error()
-        with super().writing():
+        try:
             yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if isinstance(error, PermissionError) and isinstance(error.filename, str):
+                name = os.path.relpath(error.filename, self.path)
+                reason = reason if name == "." else f"{name}: {reason}"
+            raise self.write_error(reason) from error
+
+    def write_error(self, reason: str) -> ToolkitError:
+        """The error to raise when the system refuses a write: a RetryError, or a CheckpointError
+        if the folder is gone.
+        """
+        if not os.path.isdir(self.path):
+            return self.loss_error()
+        return RetryError(
+            f"{self} cannot be written: {reason.rstrip('.')}.",
+            hint="Nothing that was committed is lost. Free some space, or restore the write "
+            "permission.",
+        )
+
+    def loss_error(self) -> CheckpointError:
+        """The error to raise when the folder is no longer at its path."""
+        return CheckpointError(
+            f"{self} is gone: it was removed or moved during training.",
+            hint="If it was moved, continue there with: toolkit resume RUN",
+        )
 
 
 # ---------------------------------------------------------------------------------- create and open
@@ -285,3 +353,8 @@ def _is_cut_off(path: str) -> bool:
     with open_regular_file(path) as file:
         line, start = file.readline(), b'{"kind": "run"'
     return not line.endswith(b"\n") and start.startswith(line[: len(start)])
+
+
+def shell_argument(path: str) -> str:
+    """A path as an argument of a command in a shell: quoted, and never taken for a flag."""
+    return shlex.quote(os.path.join(".", path) if path.startswith("-") else path)

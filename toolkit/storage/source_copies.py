@@ -19,8 +19,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple
 
 from ..errors import InterruptedRun, ToolkitError
 from ..files import TEMPORARY_PREFIX, sync
-from .folder import Folder
 from .jsonl import find_damage
+from .run_folder import RunFolder
 
 SOURCES = "sources"
 
@@ -46,7 +46,7 @@ def read_copies(session: Dict[str, Any]) -> Dict[str, SourceCopy]:
 
 
 def write_copies(
-    folder: Folder, name: str, hashes: Dict[str, str], read: Callable[[str], bytes]
+    folder: RunFolder, name: str, hashes: Dict[str, str], read: Callable[[str], bytes]
 ) -> SourceCopy:
     """Copy the sources of a plugin to the folder of a run, unless it has them. `hashes` has the
     SHA-256 of each file by its path, and `read` returns its contents. Raises RetryError if the
@@ -94,7 +94,7 @@ def _join(folder: str, name: str) -> str:
 # ------------------------------------------------------------------------------------------- read
 
 
-def find_faults(folder: Folder, sessions: Iterable[Dict[str, Any]]) -> List[str]:
+def find_faults(folder: RunFolder, sessions: Iterable[Dict[str, Any]]) -> List[str]:
     """The copies that are missing, or differ from the hashes of their sessions; a clause each."""
     faults: Dict[str, None] = {}  # each once, in their order
     for session in sessions:
@@ -109,8 +109,8 @@ def find_faults(folder: Folder, sessions: Iterable[Dict[str, Any]]) -> List[str]
 
 
 @contextlib.contextmanager
-def naming_copies(folder: Any) -> Iterator[None]:
-    """Within the block, which loads the plugins of a `RunFolder`, let an error name its copies."""
+def naming_copies(folder: RunFolder) -> Iterator[None]:
+    """Within the block, which loads the plugins of a run, let an error name its copies."""
     try:
         yield
     except ToolkitError as error:

@@ -16,7 +16,7 @@ import click
 
 from ...cli_options import json_option, resolve_output, writing_output
 from ...errors import UsageError
-from ...storage.folder import shell_argument
+from ...storage.run_folder import shell_argument
 from ..common import flag, print_result
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
