@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from linear_fixtures import LINEAR, Linear
+from linear_fixtures import Linear
 from PIL import Image
 
 import toolkit
@@ -110,13 +110,6 @@ def test_a_resume_on_other_data_of_a_plugin_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(Drawn, "seed", 1)
     with pytest.raises(DataError, match="test has SHA-256"):
         toolkit.train(Drawn(), run, {"steps": 2, **options})
-
-
-def test_a_run_says_how_many_examples_of_a_class_each_split_has(cli, here):
-    labels = np.repeat(np.arange(3), [300, 80, 20])
-    data = write_npz(here / "d.npz", IMAGES, labels)
-    result = cli("run", "--plugin", LINEAR, "--data", data, *ONE_STEP).ok()
-    assert "per class: train 16 to 243, test 2 to 30, validation 2 to 27" in result.err
 
 
 def test_other_images_get_the_width_and_height_of_the_models(tmp_path):

@@ -6,8 +6,6 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
-import numpy as np
-
 from .. import autopsy
 from ..compat import tf
 from ..data.examples import LENGTH
@@ -18,7 +16,6 @@ from ..graph.model_size import count_parameters, list_model_variables
 from ..graph.run import Run, step_builder_of
 from ..graph.session_config import effective_threads
 from ..options import DATA, NOT_SET, CoreOptions, Origin, result_options
-from ..run_data import RunData
 from ..storage.session_changes import THREADS
 from ..storage.source_copies import write_copies
 from . import provenance
@@ -92,7 +89,7 @@ class RunLog(SessionRecord):
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
         log(f"run    {folder}")
         log(f"data   {dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
-        for note in [*_describe_classes(run_data), *dataset.notes]:
+        for note in dataset.notes:
             log(f"data   {note}")
         if self._plan.reader.kind in _PLACES:
             log(f"data   {_PLACES[self._plan.reader.kind]}")
@@ -221,21 +218,6 @@ def _describe_examples(spec) -> str:
     if not spec.num_classes:
         return text + ", unlabelled"
     return text + f", {spec.num_classes} class{'es' if spec.num_classes > 1 else ''}"
-
-
-def _describe_classes(run_data: RunData) -> List[str]:
-    """How many examples each split has of a class, in one line; none without classes."""
-    names = run_data.dataset.spec.class_names
-    parts = []
-    for name, split in run_data.splits.items():
-        if split.class_labels is None or len(names) < 2:
-            continue
-        counts = np.bincount(split.class_labels, minlength=len(names))
-        low, high = counts.min(), counts.max()
-        part = f"{name} {low}" if low == high else f"{name} {low} to {high}"
-        absent = [names[i] for i in np.flatnonzero(counts == 0)]
-        parts.append(part + (f" (none of {join_names(absent)})" if absent else ""))
-    return [f"per class: {', '.join(parts)}"] if parts else []
 
 
 def _plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
