@@ -135,13 +135,13 @@ def test_a_round_that_one_process_ends_early_has_made_the_first_of_its_steps(wor
 def test_a_refused_step_ends_the_round_for_all_and_changes_nothing(workers):
     team = workers("stream", poison=17)
     first, second = run_round(team, 0, EPOCH)
-    (refused,) = {first.refused, second.refused} - {None}
-    assert None in (first.refused, second.refused)
+    (refused,) = {first.refused_step, second.refused_step} - {None}
+    assert None in (first.refused_step, second.refused_step)
     assert (first.refusal or second.refusal)[0].loss == "nan"
     step, reads = team[0].values()
     num_tickets = step + 1  # all that were taken are used, but for that one
-    expected = team[0].first_reads(num_tickets) - team[0].first_reads(refused + 1)
-    expected += team[0].first_reads(refused) if refused else 0
+    expected = team[0].first_reads(num_tickets) - team[0].first_reads(refused)
+    expected += team[0].first_reads(refused - 1) if refused > 1 else 0
     np.testing.assert_array_equal(reads, expected)
     assert reads[17] == 0
 

@@ -11,18 +11,7 @@ and restores the variables; the others wait for its first command, and then load
 from __future__ import annotations
 
 import contextlib
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    NamedTuple,
-    NoReturn,
-    Optional,
-    Sequence,
-)
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn, Optional
 
 import numpy as np
 
@@ -47,14 +36,6 @@ if TYPE_CHECKING:
 _CLOSED = 1 << 62  # a ticket that no round has
 
 
-class Share(NamedTuple):
-    """What one process did in a round."""
-
-    num_steps: int  # that it made
-    refused: Optional[int] = None  # the number of the batch, from 0, of a step that it refused
-    refusal: Sequence[GuardValues] = ()  # what the guard saw there
-
-
 class TicketRunner:
     """Takes tickets and makes their steps, by prepared calls of a session, in whose graph the
     strategy is an `AsynchronousStep`. Its reader reads examples by number.
@@ -74,9 +55,9 @@ class TicketRunner:
         """End the round for all, as soon as the tickets that they have are used."""
         self._assign(_CLOSED)
 
-    def run(self, until: int, should_interrupt: Callable[[], bool]) -> Share:
+    def run(self, until: int, should_interrupt: Callable[[], bool]) -> CallResult:
         """Make steps until the tickets of a round, those before `until`, are used up, or until the
-        round should end early.
+        round should end early. Returns what this process did, besides a step that it refused.
         """
         num_steps, number = 0, int(self._take()[0])
         while number < until:
@@ -90,8 +71,8 @@ class TicketRunner:
                 if refusal is None:
                     raise
                 self.close()
-                return Share(num_steps, number, refusal)
-        return Share(num_steps)
+                return CallResult(None, num_steps, refusal, number + 1)
+        return CallResult(None, num_steps)
 
 
 def _tickets_of(graph: TrainingGraph) -> Any:
@@ -140,8 +121,8 @@ class ServerPeers(Peers):
         own = self._runner.run(until, self._loop.should_interrupt)
         replies = self._channel.replies()
         self._interruptions += self._signals(replies)
-        shares = [own, *(Share(*reply["share"]) for reply in replies)]
-        refusals = [(each.refused, each.refusal) for each in shares if each.refused is not None]
+        shares = [own, *(CallResult(*reply["share"]) for reply in replies)]
+        refusals = [(x.refused_step or 0, x.refusal) for x in shares if x.refusal is not None]
         num_steps = sum(share.num_steps for share in shares) + len(refusals)
         if refusals:  # these count, too: the next ticket is that of the next batch
             self._set_step(step + num_steps)
@@ -150,7 +131,7 @@ class ServerPeers(Peers):
             return result
         refused, refusal = min(refusals)
         rows = [GuardValues(*row) for row in refusal]
-        return result._replace(refusal=rows, refused_step=refused + 1)
+        return result._replace(refusal=rows, refused_step=refused)
 
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
