@@ -8,7 +8,7 @@ runner.py calls both kinds.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Dict, Optional
 
 from ...compat import tf
 
@@ -21,35 +21,29 @@ class Every:
     Args:
         steps: due at each multiple of it; None for no such step.
         secs: due when so many seconds have passed since the last time; None for no such time.
-        clock: returns seconds, and never goes back.
     """
 
-    def __init__(
-        self,
-        steps: Optional[int] = None,
-        secs: Optional[float] = None,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self.steps, self.secs, self._clock = steps, secs, clock
+    def __init__(self, steps: Optional[int] = None, secs: Optional[float] = None):
+        self.steps, self.secs = steps, secs
         self.restart()
 
     def restart(self) -> None:
         """Count the seconds from now."""
-        self._start = self._clock()
+        self._start = time.monotonic()
 
     def next_due_step(self, step: int) -> float:
         """The first due step after `step`, or NEVER."""
         return (step // self.steps + 1) * self.steps if self.steps else NEVER
 
     def deadline(self) -> float:
-        """The time on the clock from which the next step is due, or NEVER."""
+        """The time, on time.monotonic's clock, from which the next step is due, or NEVER."""
         return self._start + self.secs if self.secs else NEVER
 
     def is_due(self, step: int) -> bool:
         """Whether `step` is due, now that it is made."""
         if self.steps and step % self.steps == 0:
             return True
-        return self._clock() >= self.deadline()
+        return time.monotonic() >= self.deadline()
 
 
 class SessionHook(tf.train.SessionRunHook):
