@@ -366,7 +366,7 @@ class Loop:
 
     def summarize(self, step: int, summary: tf.Summary) -> None:
         """Add a summary, an image for example, to the TensorBoard events of `step`."""
-        self._summaries.write(step, summary)
+        self._summaries.write(step=step, summary=summary)
 
     def summarize_scalars(self, step: int, scalars: Dict[str, float]) -> None:
         """Add numbers by name to the TensorBoard events of `step`."""

@@ -44,27 +44,23 @@ class Summaries(SessionHook):
     def on_restore(self, session, step):
         if step == 0:
             graph_def = self._tf_graph.as_graph_def(add_shapes=True)
-            self._write(graph_def=graph_def.SerializeToString())
+            self.write(graph_def=graph_def.SerializeToString())
         # Makes TensorBoard forget what an earlier session wrote after this step.
         start = tf.SessionLog(status=tf.SessionLog.START)
-        self._write(step=step + 1, session_log=start)
+        self.write(step=step + 1, session_log=start)
 
     def fetches(self):
         return self._merged
 
     def on_step(self, step, values, context):
         if values is not None:
-            self.write(step, tf.Summary.FromString(values))
+            self.write(step=step, summary=tf.Summary.FromString(values))
 
     def on_commit(self):
         if self._writer is not None:
             with self._translated_errors():
                 self._flush()
                 sync(self._path)
-
-    def write(self, step: int, summary: tf.Summary) -> None:
-        """Add a summary to the events of `step`."""
-        self._write(step=step, summary=summary)
 
     def close(self) -> None:
         """Write what is left and close the file; hooks that stop later may have written more."""
@@ -73,7 +69,7 @@ class Summaries(SessionHook):
                 self._writer.close()
             self._writer = None
 
-    def _write(self, **content: Any) -> None:
+    def write(self, **content: Any) -> None:
         """Add an event: `step` and the other fields of a tf.Event."""
         with self._translated_errors():
             if self._writer is None:  # a hook that is restored before this one may be the first
