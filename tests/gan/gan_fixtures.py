@@ -79,7 +79,7 @@ def build_step(model, features, run):
     step_losses = losses.named_losses(outputs, run)
     new_ops = [o for o in tf.get_default_graph().get_operations() if o not in before]
     step_builder_of(run).begin_step()
-    step_builder_of(run).keep_state_updates(state_updates(new_ops))
+    step_builder_of(run).state_updates = state_updates(new_ops)
     op = train_step.optimize(model, features, labels, step_losses, run)
     return types.SimpleNamespace(op=op, model=model, run=run)
 

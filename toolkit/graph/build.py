@@ -268,7 +268,7 @@ def _build_step(
         features, labels = plugins.augment(features, labels, run)
     with noted_draws(plugins, "call", note):
         outputs, updates = _call(plugins, run, model, features, labels)
-    builder.keep_state_updates(updates)
+    builder.state_updates = updates  # for the first update of the step
     with noted_draws(plugins, "loss", note), refused_variables(plugins, "loss"):
         loss = _ask_loss(plugins, run, model, features, labels, outputs)
     losses = _by_name(loss)

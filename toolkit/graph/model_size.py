@@ -58,7 +58,7 @@ def list_model_variables(run: Run, tf_graph: tf.Graph) -> List[Dict[str, Any]]:
     trained = {v.op.name for v in tf_graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
     trained -= builder.frozen_variables()
     variables = []
-    for v in builder.parameters:
+    for v in builder.model_variables:
         numbers, dtype = int(v.shape.num_elements() or 0), v.dtype.base_dtype
         facts = {
             "name": v.op.name,

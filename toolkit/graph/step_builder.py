@@ -48,8 +48,7 @@ class StepBuilder:
         self.position: Any = None  # the tensor of `Run.position`, once something read it
         self.notes: List[str] = []  # what a user may not expect of the model
         self.networks = NetworkList()
-        self.model_variables: List[Any] = []  # that the hook `build` made
-        self.parameters: List[Any] = []  # the variables of the model without slots
+        self.model_variables: List[Any] = []  # that the hook `build` made: all but slots
         self.initial_fits: List[InitialFit] = []
         self.restore_functions: List[Callable[[], Any]] = []  # what `Run.after_restore` got
         self.summed: List[str] = []  # the names of the scalars that the step adds to its sums
@@ -86,15 +85,6 @@ class StepBuilder:
         self._start = self.strategy.read_start()
         self._step_index = self.strategy.read_index(tf.train.get_or_create_global_step())
         self.networks.begin_step()
-
-    def keep_state_updates(self, updates: Sequence[Any]) -> None:
-        """Keep the state updates that `call` added for the first update.
-
-        All variables of the model exist now, and none of its optimizers.
-        """
-        self.state_updates = list(updates)
-        global_step = tf.train.get_or_create_global_step()
-        self.parameters = [v for v in tf.global_variables() if v is not global_step]
 
     def add_network_updates(self, updates: Sequence[Any]) -> None:
         """Keep the state updates of a pass through a network of `Run.function` or `Run.keras`."""
