@@ -131,7 +131,6 @@ def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path,
     assert f"note   preset fast, because {reason}" in lines
     assert (config["preset"], config["learning_rate"], config["gain"]) == ("fast", 0.9, 1.0)
     assert config["origins"]["preset"] == f"data {reason}"
-    assert manifest["presets"] == [{"option": "preset", "name": "fast", "reason": reason}]
     session = RunFolder(folder).commits.sessions()[0]
     assert session["options"]["preset"] == "fast"
 

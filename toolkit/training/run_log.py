@@ -15,7 +15,7 @@ from ..errors import DivergedError, ToolkitError, join_names
 from ..graph.model_size import count_parameters, list_model_variables
 from ..graph.run import Run, step_builder_of
 from ..graph.session_config import effective_threads
-from ..options import DATA, NOT_SET, CoreOptions, Origin, result_options
+from ..options import NOT_SET, CoreOptions, Origin, result_options
 from ..storage.session_changes import THREADS
 from ..storage.source_copies import write_copies
 from . import provenance
@@ -57,10 +57,14 @@ class RunLog(SessionRecord):
         """
         job, folder, log, run_data = self._job, self._folder, self._console.log, self._run_data
         facts, dataset = self.session_facts(), self._run_data.dataset
+
+        def run_facts() -> Dict[str, Any]:
+            return {**provenance.run_facts(job.plugins, run_data), **self._parent_facts()}
+
         # The folder: its configuration and the run, or the changes of a resume.
         if job.allow_other_data and not folder.is_new:
-            facts["data_facts"] = provenance.run_facts(job.plugins, run_data)["data"]
-        differences = self.begin_session(job.config, job.argv, facts, self._run_facts)
+            facts["data_facts"] = run_facts()["data"]
+        differences = self.begin_session(job.config, job.argv, facts, run_facts)
         if not folder.has_lock:
             self._console.warn(
                 f"{folder} cannot be locked: do not train in it twice at the same time"
@@ -110,16 +114,6 @@ class RunLog(SessionRecord):
             notes.append(f"one step per call, which is slower; {called}")
         for note in notes:
             log(f"note   {note}")
-
-    def _run_facts(self) -> Dict[str, Any]:
-        job = self._job
-        facts = provenance.run_facts(job.plugins, self._run_data)
-        presets = [  # that the data chose
-            {"option": option, "name": job.config[option], "reason": origin.place}
-            for option, origin in job.origins.items()
-            if origin.kind == DATA
-        ]
-        return {**facts, **({"presets": presets} if presets else {}), **self._parent_facts()}
 
     def _copy_sources(self, hashes: Dict[str, Dict[str, str]]) -> Dict[str, Any]:
         """Copy the sources of the plugins, whose files have these hashes, to the folder; return by
