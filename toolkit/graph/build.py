@@ -54,7 +54,7 @@ class TrainingGraph(NamedTuple):
     run: Run  # what its plugins use
     model: Any  # what the hook `build` returned
     step: StepOutputs  # what can be fetched, in a call that makes one step
-    counters: Dict[str, Any]  # name -> int64 scalar, read after the train op
+    skipped_steps: Any  # int64 scalar, read after the train op; None where none is skipped
     train_op: Any  # makes one step, or in a loop as many as are fed
     step_after: Any  # int64 scalar, the global step, read after the train op
     loop: Optional[StepLoop]  # None where the train op makes a single step
@@ -208,7 +208,8 @@ def _training_graph(plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop)
     builder.strategy.finish(loop.op, run.global_step)
     with tf.control_dependencies([loop.op]):
         step_after = tf.identity(run.global_step.read_value(), name="step_after")
-        counters = {name: tf.identity(v.read_value()) for name, v in builder.counters.items()}
+        counter = builder.counter
+        skipped_steps = None if counter is None else tf.identity(counter.read_value())
     outputs, averages = loop.outputs, []
     if count > 1:
         # Behind the train op: where the guards refuse a step, no replica waits for the others.
@@ -227,7 +228,7 @@ def _training_graph(plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop)
         run,
         model,
         outputs,
-        counters,
+        skipped_steps,
         loop.op,
         step_after,
         loop if loop.num_steps is not None else None,

@@ -399,10 +399,10 @@ class StepBuilder:
     # ------------------------------------------------------------------------- facts for the core
 
     @property
-    def counters(self) -> Dict[str, Any]:
-        """Name -> int64 variable of what the guard of the step counts."""
+    def counter(self) -> Optional[tf.Variable]:
+        """int64 variable, the steps that the guard skipped; None where it counts none."""
         is_counted = self._last is not None and self._options.on_nonfinite == "skip"
-        return {SKIPPED_STEPS: create_counter(SKIPPED_STEPS)} if is_counted else {}
+        return create_counter(SKIPPED_STEPS) if is_counted else None
 
     def frozen_variables(self) -> Set[str]:
         """The names of the trainable variables that a group of an update of the step freezes."""

@@ -248,7 +248,7 @@ class Trainer:
             secs = DEFAULT_CHECKPOINT_SECS
         schedule = [Every(options.checkpoint_steps, secs)]
         hooks: List[SessionHook] = [
-            Guard(graph.counters, log_steps),
+            Guard(graph.skipped_steps, log_steps),
             Metrics(graph, options, Every(log_steps), folder.speed, self._console),
         ]
         others: List[SessionHook] = [summaries]

@@ -7,9 +7,10 @@ changes no variable. With `--on-nonfinite stop` the session fails and the loop r
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any
 
 from ...errors import DivergedError
+from ...graph.guard import SKIPPED_STEPS
 from .base import NEVER, Every, SessionHook
 
 WINDOW = 100  # steps; independent of --log-steps, which does not affect the result
@@ -17,62 +18,54 @@ WINDOW = 100  # steps; independent of --log-steps, which does not affect the res
 
 class Guard(SessionHook):
     """Reports skipped steps, and ends a run in which every step was skipped: of the run, or from
-    one multiple of WINDOW to the next. `counters` are int64 scalars by name, the number of skipped
-    steps up to and with this one; none with `--on-nonfinite stop`.
+    one multiple of WINDOW to the next. `counter` is an int64 scalar, the number of skipped steps up
+    to and with this one; None with `--on-nonfinite stop`.
     """
 
     name = "guard"
 
-    def __init__(self, counters: Dict[str, Any], steps: int):
-        self.every = Every(steps) if counters else None
-        self._counters = counters
-        self._last_counts: Dict[str, int] = {}
-        self._last_step = 0
-        self._window_counts: Dict[str, int] = {}  # at the last multiple of WINDOW
+    def __init__(self, counter: Any, steps: int):
+        self.every = None if counter is None else Every(steps)
+        self._counter = counter
+        self._reported = 0  # of the skipped steps
+        self._before_window = 0  # skipped steps up to the last multiple of WINDOW
 
     def state(self):
-        if not self._counters:
+        if self._counter is None:
             return {}
-        counts = {"seen": self._last_counts, "window": self._window_counts}
-        return dict(counts, at=self._last_step)
+        counts = {"seen": self._reported, "window": self._before_window}
+        return {key: {SKIPPED_STEPS: count} for key, count in counts.items()}
 
     def set_state(self, state):
-        self._last_counts = dict(state.get("seen", dict.fromkeys(self._counters, 0)))
-        self._last_step = state.get("at", 0)
-        self._window_counts = dict(state.get("window", self._last_counts))
+        counts = [state.get(key, {}).get(SKIPPED_STEPS, 0) for key in ("seen", "window")]
+        self._reported, self._before_window = counts
 
     def next_due_step(self, step: int) -> float:
-        next_window = (step // WINDOW + 1) * WINDOW if self._counters else NEVER
+        next_window = NEVER if self._counter is None else (step // WINDOW + 1) * WINDOW
         return min(super().next_due_step(step), next_window)
 
     def is_due(self, step: int) -> bool:
-        return super().is_due(step) or (bool(self._counters) and step % WINDOW == 0)
+        return super().is_due(step) or (self._counter is not None and step % WINDOW == 0)
 
     def fetches(self):
-        return dict(self._counters) or None
+        return self._counter
 
     def on_step(self, step, values, context):
+        if values is None:
+            return
+        count = int(values)
         if super().is_due(step):
-            for name, value in (values or {}).items():
-                skipped = int(value) - self._last_counts[name]
-                if skipped > 0:
-                    event = {"step": step, "kind": "event", "event": name, "count": skipped}
-                    self.loop.record(event)
-                    self.loop.log(
-                        f"warning: {skipped} non-finite step(s) skipped up to step {step}"
-                    )
-                self._last_counts[name] = int(value)
-            self._last_step = step
+            skipped = count - self._reported
+            if skipped > 0:
+                event = {"step": step, "kind": "event", "event": SKIPPED_STEPS, "count": skipped}
+                self.loop.record(event)
+                self.loop.log(f"warning: {skipped} non-finite step(s) skipped up to step {step}")
+            self._reported = count
         # Where all steps of a window or of the run were skipped, the run ends.
-        ends_window, lost = step % WINDOW == 0, None
-        for name, count in (values or {}).items():
-            skipped = int(count) - self._window_counts[name]
-            is_run_lost = count >= step > 1 and self.loop.is_last(step)
-            if is_run_lost or (ends_window and skipped >= WINDOW):
-                lost = skipped
-            if ends_window:  # before the error, too: a resume begins with the next window
-                self._window_counts[name] = int(count)
-        if lost is not None:
+        ends_window, lost = step % WINDOW == 0, count - self._before_window
+        if ends_window:  # before the error, too: a resume begins with the next window
+            self._before_window = count
+        if (ends_window and lost >= WINDOW) or (count >= step > 1 and self.loop.is_last(step)):
             raise DivergedError(
                 f"All of the last {lost} steps up to step {step} were non-finite.",
                 hint="Try a lower --learning-rate, or --clip global-norm.",
