@@ -320,9 +320,9 @@ class Loop:
         self.session = session
         self.step = self._committed_step = step  # step 0 needs no file
         in_memory, steps_per_call = self.reader.in_memory, self._job.options.steps_per_call
-        self._step_runner = self._peers.open_runner(
-            session, self._graph, self.reader, self
-        ) or StepRunner(session, self._graph, in_memory, steps_per_call, peers=self._peers)
+        self._step_runner = self._peers.open_runner(session, self._graph, self) or StepRunner(
+            session, self._graph, in_memory, steps_per_call, peers=self._peers
+        )
         self._hooks.tell("on_restore", session, step)
         if self._trainer.end is not None:
             self.request_stop(self._trainer.end)

@@ -103,9 +103,7 @@ class ServerPeers(Peers):
             "the order of the updates is not reproducible, so another run has other bits",
         ]
 
-    def open_runner(
-        self, session: tf.Session, graph: TrainingGraph, reader: Any, loop: Any
-    ) -> ServerPeers:
+    def open_runner(self, session: tf.Session, graph: TrainingGraph, loop: Any) -> ServerPeers:
         tickets = _tickets_of(graph)
         self._runner, self._loop = TicketRunner(session, graph), loop
         self._read_step = make_callable(session, [tickets.step])

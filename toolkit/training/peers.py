@@ -95,7 +95,7 @@ class NoPeers:
     def begin(self, session: tf.Session, step: int) -> None:
         """Give the others the state of a session whose variables are restored, at a step."""
 
-    def open_runner(self, session: tf.Session, graph: TrainingGraph, reader: Any, loop: Any) -> Any:
+    def open_runner(self, session: tf.Session, graph: TrainingGraph, loop: Any) -> Any:
         """What makes the steps without hooks in the place of a `StepRunner`; None for that."""
         return None
 
