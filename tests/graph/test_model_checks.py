@@ -7,7 +7,7 @@ import toolkit
 from toolkit import UsageError, hookimpl, tf
 from toolkit.graph import model_size
 from toolkit.graph.model_size import check_model_size
-from toolkit.graph.regularization import NetworkList
+from toolkit.graph.networks import NetworkList
 
 L2 = tf.keras.regularizers.l2
 

@@ -20,10 +20,10 @@ from . import adoption
 from .guard import SKIPPED_STEPS, GuardedUpdate, GuardValues, guard_values, run_behind_guard
 from .hook_values import RECORD_FIELDS
 from .initial_values import InitialFit
+from .networks import NetworkList
 from .ops import state_updates, upstream, written_variables
 from .optimizers.parts import RATE_OPTIONS, Settings, UpdateOptimizers, UserGroups
 from .optimizers.schedules import learning_rate
-from .regularization import NetworkList
 from .replica import ALONE, Replica
 from .step_strategy import PlainStep
 from .step_sums import add_scalars
