@@ -130,21 +130,23 @@ def read_parents(folder: RunFolder) -> Dict[str, Parent]:
     return {parent.kind: parent for parent in parents}
 
 
-# ------------------------------------------------------------------------- from the training data
+# ------------------------------------------------------------------------------------ in a session
 
 
-def compute_initial_values(
+def assign_initial_values(
     session: tf.Session,
     run: Run,
     plugins: Plugins,
     read_split: Callable[[str], Any],
     weights: Optional[InitialWeights],
 ) -> None:
-    """Compute and assign the values of all `run.fit_initial_values` in the session of a run that
-    begins, whose variables are initialised, but of those that all have their values from the
-    initial weights. No op is added to the graph. Raises ToolkitError if a function failed, or
-    returned arrays that do not fit the variables.
+    """Assign the initial weights in the session of a run that begins, whose variables are
+    initialised; then compute and assign the values of all `run.fit_initial_values`, but of those
+    that all have weights. No op is added to the graph. Raises ToolkitError if a function failed,
+    or returned arrays that do not fit the variables.
     """
+    if weights is not None:
+        weights.assign(session)
     subject = "function of run.fit_initial_values"
     builder = step_builder_of(run)
     names = {variable.op.name for variable in builder.model_variables}

@@ -41,7 +41,7 @@ from .hooks import hook_state
 from .hooks.base import NEVER
 from .hooks.runner import ASKED, HookRunner, RunHook
 from .hooks.summaries import Summaries
-from .initial_weights import compute_initial_values
+from .initial_weights import assign_initial_values
 from .peers import STEP
 from .session_record import TrainResult
 from .signals import FirstSignal
@@ -282,13 +282,12 @@ class Loop:
         RetryError for a second session, with which TensorFlow replaces one that was lost before the
         first step: a resume continues, as after a kill.
         """
-        trainer, folder, weights = self._trainer, self._folder, self._weights
-        checkpoint = trainer.start
+        trainer, folder, checkpoint = self._trainer, self._folder, self._trainer.start
         if self._has_begun:
             step = checkpoint.step if checkpoint else 0
             raise RetryError(f"The session was lost at step {step}.")
         self._has_begun = True
-        # The variables: of the checkpoint, or of --init-from. Damage to the first was reported.
+        # The variables of the checkpoint. Damage to it was reported.
         if checkpoint is not None:
             try:
                 with plain_path(checkpoint.path) as path:
@@ -299,15 +298,13 @@ class Loop:
                 raise CheckpointError(
                     f"{checkpoint.path} cannot be restored: {summarize_tf_error(str(error))}."
                 ) from error
-        elif weights is not None:
-            weights.assign(session)
         # The folder: an entry of this session; what came after the checkpoint goes.
         warn, facts = self._console.warn, trainer.log.session_facts()
         folder.checkpoints.begin_session(checkpoint, warn, **facts)
-        # At the beginning, the values that are computed from the data.
+        # At the beginning, the values of --init-from, and those that are computed from the data.
         if checkpoint is None:
             run, read_split = self._graph.run, trainer.run_data.prepare_split
-            compute_initial_values(session, run, self._job.plugins, read_split, weights)
+            assign_initial_values(session, run, self._job.plugins, read_split, self._weights)
         # The hooks' memory, the other processes, and the input, at its position.
         self._hooks.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
         step = checkpoint.step if checkpoint else 0

@@ -21,7 +21,7 @@ from ..storage.source_copies import write_copies
 from . import provenance
 from .best_metric import BestMetric
 from .hooks.runner import RunHook
-from .initial_weights import compute_initial_values
+from .initial_weights import assign_initial_values
 from .session_record import SessionRecord
 from .setup import record_steps, training_reader, training_run
 from .step_mode import TrainingPlan
@@ -195,9 +195,7 @@ class RunLog(SessionRecord):
     def _begin_again(self, session: tf.Session, run: Run) -> None:
         """Give a session of the graph of another `Run` the values with which the run began."""
         weights, read_split = self._trainer.initial_weights, self._run_data.prepare_split
-        if weights is not None:
-            weights.assign(session)
-        compute_initial_values(session, run, self._job.plugins, read_split, weights)
+        assign_initial_values(session, run, self._job.plugins, read_split, weights)
 
 
 def _describe_examples(spec) -> str:
