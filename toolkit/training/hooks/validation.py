@@ -48,16 +48,13 @@ class Validation(SessionHook):
         self._pending: Optional[Tuple[int, str]] = None
         self._best: Optional[Dict[str, Any]] = None
         self._waited = 0  # evaluations since the best value
-        self._last_evaluation: Optional[Dict[str, Any]] = None
-        self._best_evaluation: Optional[Dict[str, Any]] = None
+        self._evaluations: Dict[str, Any] = {}  # the "last" one, and that of the "best" checkpoint
 
     def _restore(self, step: int) -> None:
         """Continue from the commit of a step; say where nothing can be compared with it."""
         state = self._folder.commits.state_at(step)
-        evaluations = state.get("validation") or {}
+        self._evaluations = dict(state.get("validation") or {})
         self._best, self._waited = state.get("best"), state.get("evaluations_since_best", 0)
-        self._last_evaluation = evaluations.get("last")
-        self._best_evaluation = evaluations.get("best")
         if self._best is None:
             return
         note = "no metric chooses the best checkpoint any more"
@@ -67,7 +64,7 @@ class Validation(SessionHook):
             note = f"{again}: {difference}" if difference else ""
         if note:
             self.loop.log(f"note   {note}; step {self._best.get('step')} was best")
-            self._best, self._waited, self._best_evaluation = None, 0, None
+            self._best, self._waited, self._evaluations["best"] = None, 0, None
         elif self._best["step"] not in [each.step for each in self._folder.checkpoints.list()]:
             self.loop.log(  # in a branch: its parent had deleted it
                 f"note   step {self._best['step']} was best so far, and its checkpoint no longer "
@@ -100,7 +97,8 @@ class Validation(SessionHook):
             return
         (step, path), self._pending = self._pending, None
         metrics, facts = self._evaluate(path)
-        self._last_evaluation = dict(facts, step=step, metrics=dict(metrics))
+        last = dict(facts, step=step, metrics=dict(metrics))
+        self._evaluations = {"last": last, "best": self._evaluations.get("best")}
         record: Dict[str, Any] = {"step": step, "kind": "eval", "split": "validation"}
         metric = self._metric
         if metric is not None:
@@ -114,7 +112,7 @@ class Validation(SessionHook):
             is_better = metric.is_better(value, read_best_value(self._best))
             best = metric.choose(self._best, step, value, noise)
             if best != self._best:
-                self._best, self._best_evaluation = best, self._last_evaluation
+                self._best, self._evaluations["best"] = best, last
             if best is not None and best["step"] == step and not is_better:
                 record["within_noise"] = True
             self._waited = 0 if is_better else self._waited + 1
@@ -146,11 +144,10 @@ class Validation(SessionHook):
 
     def _record_state(self, step: int) -> None:
         """Add the best checkpoint and the evaluations so far to the commit log, if they changed."""
-        last, best = self._last_evaluation, self._best_evaluation
         values: Dict[str, Any] = {
             "best": self._best,
             "evaluations_since_best": self._waited,
-            "validation": None if last is None else {"last": last, "best": best},
+            "validation": self._evaluations if self._evaluations.get("last") else None,
         }
         state = self._folder.state()
         if {name: state.get(name) for name in values} != to_json_value(values):
