@@ -62,7 +62,6 @@ class TrainingGraph(NamedTuple):
     # before its step is built.
     step_specs: List[tf.TensorSpec]
     sums: StepSums  # of scalars of the steps, for their means
-    train_op_place: str = ""  # ` (hook 'optimize' of plugin NAME, file:line)`, or ""
     # Of scalars of the step over all replicas, and the sums of each. A call that fetches them needs
     # the others' part, so all replicas fetch them in the same calls.
     averages: Sequence[Any] = ()
@@ -118,7 +117,7 @@ def build_training(
         model = _build_model(plugins, run)
         if not in_loop:
             op, outputs = _build_step(plugins, run, model, reader.batch)
-            return _training_graph(plugins, tf_graph, run, model, StepLoop(op, None, outputs))
+            return _training_graph(tf_graph, run, model, StepLoop(op, None, outputs))
         num_steps = make_num_steps()
         if reader.in_memory:  # to gather the batches of a call at once costs less than one by one
             chunk = reader.chunk(run.global_step.read_value(), num_steps)
@@ -136,7 +135,7 @@ def build_training(
         collection[:] = before + list(loop.outputs.summaries)
         max_steps = reader.max_chunk_steps if reader.in_memory else None
         loop = loop._replace(max_steps=max_steps)
-        return _training_graph(plugins, tf_graph, run, model, loop)
+        return _training_graph(tf_graph, run, model, loop)
 
 
 def build_compiled(
@@ -169,7 +168,7 @@ def build_compiled(
         )
         outputs = loop.outputs._replace(batch=_take(reader, chunk, 0))
         loop = loop._replace(outputs=outputs, max_steps=max_steps)
-        return _training_graph(plugins, tf_graph, run, model, loop)
+        return _training_graph(tf_graph, run, model, loop)
 
 
 @contextlib.contextmanager
@@ -202,7 +201,7 @@ def _take(reader: Any, chunk: Dict[str, Any], number: Any) -> Batch:
     return Batch(*pack(reader.form.finish({key: x[number] for key, x in chunk.items()})))
 
 
-def _training_graph(plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop) -> TrainingGraph:
+def _training_graph(tf_graph, run: Run, model, loop: StepLoop) -> TrainingGraph:
     """Build what is read behind the train op."""
     builder, count = step_builder_of(run), run.replica.count
     builder.strategy.finish(loop.op, run.global_step)
@@ -234,7 +233,6 @@ def _training_graph(plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop)
         loop if loop.num_steps is not None else None,
         specs_of([outputs.guard_values, outputs.outputs, outputs.logged, outputs.losses]),
         sums,
-        plugins.describe_place("optimize"),
         [*averages, sums.rows] if count > 1 else [],
     )
 

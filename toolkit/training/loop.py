@@ -225,7 +225,7 @@ class Loop:
         if step != expected:
             raise ToolkitError(
                 f"The train op moved the global step to {step}, expected {expected}"
-                f"{self._graph.train_op_place}.",
+                f"{self._job.plugins.describe_place('optimize')}.",
                 hint="One step of 'optimize' advances run.global_step by exactly one.",
             )
         self._num_steps += result.num_steps
