@@ -12,7 +12,7 @@ from graph_fixtures import Stream, make_plugin, make_run, session
 from toolkit import hookimpl, tf
 from toolkit.graph.build import build_inference, build_training
 from toolkit.plugins import Plugins
-from toolkit.training.random_ops import find_random_ops
+from toolkit.training.step_mode import find_random_ops
 
 FEATURES = np.random.RandomState(0).uniform(0, 1, (8, 4)).astype(np.float32)
 LABELS = np.arange(8) % 2

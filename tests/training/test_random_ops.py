@@ -7,7 +7,7 @@ from run_fixtures import UNSEEDED, write_plugin
 
 import toolkit
 from toolkit import tf
-from toolkit.training.random_ops import find_random_ops
+from toolkit.training.step_mode import find_random_ops
 
 pytestmark = pytest.mark.usefixtures("graph")
 

@@ -14,7 +14,7 @@ from ...errors import ToolkitError, join_names
 from ...graph.build import build_inference
 from ...graph.run import Run
 from ...training.hooks.plugin_hooks import build_plugin_hooks
-from ...training.random_ops import find_random_ops
+from ...training.step_mode import find_random_ops
 from ..steps import build_for_xla
 from ..subject import STEP_OPTIONS, Subject
 from .registry import Skip, contract, require
