@@ -4,6 +4,7 @@ import collections
 import collections.abc
 import time
 
+import h5py
 import numpy as np
 import pytest
 from PIL import Image
@@ -28,10 +29,12 @@ def test_old_names_of_numpy_are_back():
     assert np.array(range(3), copy=False).tolist() == [0, 1, 2] and time.clock() >= 0
 
 
-def test_old_names_of_python_and_pillow_are_back():
+def test_old_names_of_python_and_other_libraries_are_back():
     assert collections.Iterable is collections.abc.Iterable
     assert collections.Mapping is collections.abc.Mapping
     assert (Image.ANTIALIAS, Image.CUBIC) == (Image.LANCZOS, Image.BICUBIC)
+    with h5py.File("a", "w", driver="core", backing_store=False) as file:
+        assert file.create_dataset("x", data=[1, 2]).value.tolist() == [1, 2]
 
 
 def test_rows_of_several_lengths_are_an_array_of_objects():

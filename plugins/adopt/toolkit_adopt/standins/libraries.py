@@ -1,9 +1,9 @@
-"""Names of NumPy, SciPy, Pillow and Python that scripts of TensorFlow 1's time use, gone since.
+"""Names of NumPy, SciPy, h5py, Pillow and Python that scripts of TensorFlow 1's time use.
 
-Those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`, `np.array` of
-rows of several lengths, `np.fromstring` of bytes, `scipy.misc.imsave`, `Image.ANTIALIAS`,
-`collections.Iterable` and `time.clock`, are there while the stand-ins are installed. Images are
-read and written by Pillow.
+Those that have been removed since, such as `np.float`, the argument `newshape` of `np.reshape`,
+`np.array` of rows of several lengths, `np.fromstring` of bytes, `scipy.misc.imsave`,
+`h5py.Dataset.value`, `Image.ANTIALIAS`, `collections.Iterable` and `time.clock`, are there while
+the stand-ins are installed. Images are read and written by Pillow.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
     for owner, names in (
         (np, _NUMPY),
         (np.lib, {"pad": np.pad}),
+        (importlib.import_module("h5py").Dataset, {"value": property(lambda self: self[()])}),
         (collections, {name: getattr(collections.abc, name) for name in collections.abc.__all__}),
         (Image, {name: getattr(Image, now) for name, now in _PILLOW.items()}),
         (time, {"clock": time.perf_counter}),
