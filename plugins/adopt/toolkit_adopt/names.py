@@ -33,7 +33,7 @@ def refuse_missing_names(path: str) -> None:
         raise UsageError(
             f"'{path}' uses names that this TensorFlow lacks and that have no stand-in: "
             f"{', '.join(places)}{more}.",
-            hint="TensorFlow 1.15 has those of tf.contrib; older ones, as tf.mul, must be replaced.",
+            hint="TensorFlow 1.15 has those of tf.contrib; older ones (tf.mul) must be replaced.",
         )
 
 
