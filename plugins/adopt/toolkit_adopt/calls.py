@@ -74,7 +74,7 @@ class Calls:
     """Finds the kind of each call, once for each; messages name lines of the script."""
 
     def __init__(
-        self, script: str, complete: Callable[[Any], Sequence[Any]], folders: Sequence[str] = ()
+        self, script: str, complete: Callable[[Any], Sequence[Any]], folders: Any = lambda: ()
     ):
         # `complete` orders what a graph got since the last call, and returns its gates: each a
         # tensor, bool [], behind an update of a variable, for which others wait, and that update.
@@ -214,7 +214,7 @@ class Calls:
         folder = os.path.dirname(self._script)
         place = ""
         for path, line, *_ in traceback.extract_stack() if op is None else op.traceback or ():
-            if is_own(path, self._folders):
+            if is_own(path, self._folders()):
                 place = f" ({os.path.relpath(path, folder)}:{line})"
         return ToolkitError(
             f"{os.path.basename(self._script)} {what}{place}.",

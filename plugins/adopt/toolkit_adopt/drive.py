@@ -27,7 +27,7 @@ from .inference import GRAPH
 from .journal import Mismatch, Recorder
 from .observations import digest_of_generators
 from .patches import Patches
-from .script import Observer, own_modules
+from .script import Observer
 from .variables import read_values, write_values
 
 _NOTICE = b"\nInterrupted: the next train call is the last; a second signal ends at once.\n"
@@ -332,7 +332,7 @@ class Drive(Observer):
         if graph.version != self._graph_version:
             self._graph_version = graph.version
             self._run.write_file(GRAPH, graph.as_graph_def().SerializeToString())
-        sources = sorted([self.settings["script"], *own_modules(self.settings).values()])
+        sources = sorted([self.settings["script"], *self.own_modules().values()])
         values = {
             "calls": self.number,
             "graph": start,

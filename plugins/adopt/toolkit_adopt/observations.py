@@ -97,7 +97,7 @@ def observe_checkpoints(patches: Patches, see: See) -> None:
     patches.wrap(checkpoint_management, "checkpoint_exists_internal", exists)
 
 
-def observe_clocks(patches: Patches, see: See, folders: Sequence[str]) -> None:
+def observe_clocks(patches: Patches, see: See, folders: Callable[[], Sequence[str]]) -> None:
     """Patch what tells the time to code of some folders."""
     read, base, local, day = time.time, datetime.datetime, time.localtime, datetime.date
     module = types.ModuleType("datetime")  # as code of the folder sees it, and no other
@@ -105,7 +105,7 @@ def observe_clocks(patches: Patches, see: See, folders: Sequence[str]) -> None:
     def now(depth: int) -> float:
         """The time, as seen by the code so many calls above."""
         path = sys._getframe(depth + 1).f_code.co_filename
-        return float(see("time", read)) if is_own(path, folders) else read()
+        return float(see("time", read)) if is_own(path, folders()) else read()
 
     class Datetime(datetime.datetime, metaclass=_StandsIn):
         def __new__(cls, *args, **kwargs):
@@ -135,7 +135,7 @@ def observe_clocks(patches: Patches, see: See, folders: Sequence[str]) -> None:
 
     def import_(original, name, globals=None, locals=None, fromlist=(), level=0):
         is_seen = name == "datetime" and not level
-        is_seen = is_seen and is_own(str((globals or {}).get("__file__")), folders)
+        is_seen = is_seen and is_own(str((globals or {}).get("__file__")), folders())
         return module if is_seen else original(name, globals, locals, fromlist, level)
 
     patches.wrap(builtins, "__import__", import_)

@@ -44,8 +44,8 @@ class Observer(Sessions):
 
     def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
         complete = (lambda graph: ()) if as_written else Order().complete
-        self._folders = own_folders(settings)
-        self.calls = Calls(settings["script"], complete, self._folders)
+        self._path: List[str] = sys.path  # as it is when the script begins
+        self.calls = Calls(settings["script"], complete, self.folders)
         super().__init__(settings["threads"], self.calls.refusal)
         self.settings, self._as_written, self.number = settings, as_written, 0  # of the last call
         self.queues = Queues(self.calls, self.run_session)
@@ -64,8 +64,14 @@ class Observer(Sessions):
         self.calls.record_losses(patches)
         super().install(patches)
         observe_checkpoints(patches, see)
-        observe_clocks(patches, see, self._folders)
+        observe_clocks(patches, see, self.folders)
         self.queues.install(patches)
+
+    def folders(self) -> List[str]:
+        """The folders whose code is the script's, with those that it has put on `sys.path`."""
+        put = [path for path in map(str, sys.path) if path not in self._path]
+        more = [os.path.abspath(os.path.join(self.settings["directory"], path)) for path in put]
+        return [*own_folders(self.settings), *(path for path in more if path not in _whole())]
 
     def run_script(self) -> None:
         """Execute the script, observed. Whatever it raises comes out of here."""
@@ -76,7 +82,8 @@ class Observer(Sessions):
             with open(script, "rb") as file:
                 nodes = ast.parse(file.read(), script).body  # an import within `try` may fail
             if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
-                sys.path[0], name = _place(script)
+                self._path[0], name = _place(script)
+                sys.path[0] = self._path[0]
                 runpy.run_module(name, run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(script, run_name="__main__")
@@ -88,7 +95,7 @@ class Observer(Sessions):
             raise self.refuse("asks for input, and a resume has nobody to answer")
 
         def forget_modules() -> None:
-            for name in own_modules(self.settings, set(sys.modules) - modules):
+            for name in self.own_modules(set(sys.modules) - modules):
                 del sys.modules[name]
 
         script, modules, stdin = self.settings["script"], set(sys.modules), io.TextIOBase()
@@ -105,9 +112,10 @@ class Observer(Sessions):
             stream.mode = raw.mode
             # Kept, as a script that wraps the buffer of one would close it.
             patches.replace(sys, name, patches.enter_context(contextlib.nullcontext(stream)))
-        patches.callback(forget_modules)
         patches.callback(sys.path.__setitem__, slice(None), list(sys.path))
+        patches.callback(forget_modules)
         sys.path.insert(0, os.path.dirname(script))
+        self._path = list(sys.path)
         patches.callback(os.chdir, os.getcwd())
         os.chdir(self.settings["directory"])
         tf.reset_default_graph()
@@ -130,6 +138,17 @@ class Observer(Sessions):
 
         return kind, run_filled
 
+    def own_modules(self, names: Any = None) -> Dict[str, str]:
+        """The files of the script's imported modules by their names."""
+        folders, found = self.folders(), {}
+        for name in sorted({*(sys.modules if names is None else names)} - {"__main__"}):
+            path = getattr(sys.modules.get(name), "__file__", None)
+            # Python 3.7 has it as `sys.path` has its folder, perhaps from the working directory.
+            path = path and os.path.join(self.settings["directory"], path)
+            if path and is_own(path, folders):
+                found[name] = path
+        return found
+
     def see(self, name: str, read: Callable[[], Any]) -> Any:
         """The JSON value that the script sees besides, by a name; `read` gets it."""
         return read()
@@ -149,21 +168,13 @@ def own_folders(settings: Mapping[str, Any]) -> List[str]:
     working directory, but for one that has everything.
     """
     folder, name = _place(settings["script"])
-    whole, directory = (os.sep, os.path.expanduser("~")), settings["directory"]
-    own = os.path.join(folder, *name.split(".")[:-1][:1])
-    return [own] if directory in whole else [own, directory]
+    own, directory = os.path.join(folder, *name.split(".")[:-1][:1]), settings["directory"]
+    return [own] if directory in _whole() else [own, directory]
 
 
-def own_modules(settings: Mapping[str, Any], names: Any = None) -> Dict[str, str]:
-    """The files of the script's imported modules by their names."""
-    folders, found = own_folders(settings), {}
-    for name in sorted({*(sys.modules if names is None else names)} - {"__main__"}):
-        path = getattr(sys.modules.get(name), "__file__", None)
-        # Python 3.7 has it as `sys.path` has its folder, perhaps from the working directory.
-        path = path and os.path.join(settings["directory"], path)
-        if path and is_own(path, folders):
-            found[name] = path
-    return found
+def _whole() -> Tuple[str, str]:
+    """The folders that have everything."""
+    return os.sep, os.path.expanduser("~")
 
 
 class _Bytes(io.RawIOBase):
