@@ -114,15 +114,15 @@ def test_entropy_that_reaches_a_feed_is_named_by_call_and_feed_at_the_resume(tmp
 
 def test_a_script_or_a_module_of_it_that_has_changed_is_refused_and_may_be_allowed(tmp_path, cli):
     text = "import sys\nsys.path.append('../lib')\nimport helper\n" + HEAD
-    text += "np.random.seed(helper.NOW)\n" + LOOP
+    text += "np.random.rand(int(1e6 * helper.NOW) % 99)\n" + LOOP
     path = write_script(tmp_path / "folder", text)
-    clock = "import time\nNOW = int(1e6 * time.time()) % 2**32\n"
-    helper = write_script(tmp_path / "lib", clock, "helper.py")
+    known = "import os, time\nimport numpy as np\nNOW = time.time()\nnp.random.seed(os.getpid())\n"
+    helper = write_script(tmp_path / "lib", known, "helper.py")
     killed(path, 3, "--commit-steps", "2")
-    helper.write_text(clock + "# more\n")
+    helper.write_text(known + "# more\n")
     run = path.parent / "run"  # not in the working directory, from which `../lib` begins
     cli.refuse(2, "helper.py has changed since the run began", "resume", run)
-    helper.write_text(clock)
+    helper.write_text(known)
     path.write_text(text + "# more\n")
     cli.refuse(2, "script.py has changed since the run began", "resume", run)
     cli.succeed("resume", run, "--allow", "script")

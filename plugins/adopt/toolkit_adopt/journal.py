@@ -22,7 +22,7 @@ from toolkit import ToolkitError, tf
 from .calls import Kind, digest
 
 _LENGTH = struct.Struct("<I")
-_VERSION = 3
+_VERSION = 4
 
 
 class Mismatch(ToolkitError):

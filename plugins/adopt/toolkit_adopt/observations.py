@@ -9,6 +9,7 @@ Every seed that would come from the system comes from the run's: both global gen
 at the start, and `random.seed()`, `random.Random()`, `numpy.random.seed()`, `default_rng()`
 and `RandomState()` without a seed get the next of a series. So do `os.urandom` and what calls it,
 such as `secrets`, `uuid4` and the seeds of gym, but for what the toolkit and other threads draw.
+A seed that the script gives, perhaps of its process (`os.getpid()`, `id(x)`), is shown again.
 All is put back when the script has ended.
 """
 
@@ -163,8 +164,13 @@ class _StandsIn(type):
         return isinstance(value, cls.__bases__)
 
 
-def fix_entropy(patches: Patches, sessions: Sessions, seed: int) -> None:
-    """Seed the generators of Python and numpy with that of the run, and patch what seeds them."""
+def fix_entropy(
+    patches: Patches, sessions: Sessions, seed: int, see: See, folders: Callable[[], Sequence[str]]
+) -> None:
+    """Seed the generators of Python and numpy with that of the run, and patch what seeds them.
+
+    A seed that code of some folders gives, perhaps of its process, is seen.
+    """
     numbers = itertools.count()
     patches.replace(process, "_process_counter", itertools.count(1))  # workers count from here
 
@@ -183,25 +189,33 @@ def fix_entropy(patches: Patches, sessions: Sessions, seed: int) -> None:
     random.seed(next_seed())
     np.random.seed(next_seed())
 
+    def choose(value: Any, depth: int) -> Any:
+        """The seed for a value that is given so many calls above."""
+        if value is None:
+            return next_seed()
+        path = sys._getframe(depth + 1).f_code.co_filename
+        is_seen = isinstance(value, (int, np.integer)) and is_own(path, folders())
+        return see("seed", lambda: int(value)) if is_seen else value
+
     def seeded(original: Any, *args: Any, **kwargs: Any) -> Any:
         named = [kwargs.pop(name) for name in ("a", "seed") if name in kwargs]
         value, *more = [*named, *args] or [None]
-        return original(next_seed() if value is None else value, *more, **kwargs)
+        return original(choose(value, 2), *more, **kwargs)
 
     patches.wrap(os, "urandom", urandom)
     patches.wrap(random, "_urandom", urandom)
     for module, name in ((random, "seed"), (np.random, "seed"), (np.random, "default_rng")):
         patches.wrap(module, name, seeded)
     for module, name in ((np.random, "RandomState"), (random, "Random")):
-        patches.replace(module, name, _seeded_class(getattr(module, name), next_seed))
+        patches.replace(module, name, _seeded_class(getattr(module, name), choose))
 
 
-def _seeded_class(cls: Any, next_seed: Any) -> Any:
-    """A subclass whose instances without a seed get the next one."""
+def _seeded_class(cls: Any, choose: Any) -> Any:
+    """A subclass whose instances get the seed that is chosen for a given one, or for None."""
 
     class Seeded(cls, metaclass=_StandsIn):
         def __init__(self, seed: Any = None):
-            super().__init__(next_seed() if seed is None else seed)
+            super().__init__(choose(seed, 1))
 
     Seeded.__name__ = Seeded.__qualname__ = cls.__name__
     Seeded.__module__ = cls.__module__

@@ -59,7 +59,7 @@ class Observer(Sessions):
                 return read()
             return self.unobserved(self.see, name, read)
 
-        fix_entropy(patches, self, seed)
+        fix_entropy(patches, self, seed, see, self.folders)
         (fix_op_seeds if self._as_written else make_stateless)(patches, seed)
         self.calls.record_losses(patches)
         super().install(patches)
