@@ -112,6 +112,9 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
         tf.nothing_yet
         if tf.nothing_in_test:
             tf.nothing_in_branch
+            only_there()
+        def only_there():
+            tf.nothing_in_function_of_branch
         def never():
             tf.nothing_in_idle_function
         def used():

@@ -42,11 +42,11 @@ def missing_names(path: str) -> List[Tuple[str, str, int]]:
 
     Each comes once, with the file and line of its first use, and in that order. Left out are names
     without which the script may do: within `try`, in a branch of an `if`, and in a function or
-    method that no file names. Raises UsageError if a file cannot be read, or is not in the syntax
+    method that is named in such branches alone, or nowhere. Raises UsageError if a file cannot be read, or is not in the syntax
     of this Python.
     """
     modules, trees = make_modules(), _read_files(os.path.abspath(path))
-    code = [node for tree in trees.values() for node in ast.walk(tree)]
+    code = [node for tree in trees.values() for node in _walk_beside_branches(tree)]
     named = {getattr(node, "id", getattr(node, "attr", "")) for node in code}
     named |= {node.name for node in code if isinstance(node, ast.alias)}
     given = set()  # what the script itself puts into modules
@@ -143,10 +143,10 @@ def _resolve(node: ast.AST, names: Names) -> Optional[str]:
 def _uses(node: Any, names: Names, named: Any) -> Iterator[Tuple[str, int]]:
     """The paths in TensorFlow that code cannot do without, each with its line.
 
-    `names` are bound by the file; `named` are all names and attributes of the files, without which
-    no function is called.
+    `names` are bound by the file; `named` are the names and attributes of the files beside
+    branches, without which no function is sure to be called.
     """
-    children: Any = ast.iter_child_nodes(node)
+    children: Any = _beside_branches(node)
     path = _resolve(node, names)
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         if getattr(node, "level", 0):  # of the script's own package
@@ -166,10 +166,21 @@ def _uses(node: Any, names: Names, named: Any) -> Iterator[Tuple[str, int]]:
         children = [*node.decorator_list, *defaults, *(node.body if is_used else [])]
     elif isinstance(node, ast.Try):
         children = [*node.orelse, *node.finalbody]
-    elif isinstance(node, (ast.If, ast.IfExp)):
-        children = node.body if "'__main__'" in ast.dump(node.test) else [node.test]
     for child in children:
         yield from _uses(child, names, named)
+
+
+def _beside_branches(node: Any) -> Any:
+    """The parts of some code, but for the branches of an `if` on anything else than __main__."""
+    if not isinstance(node, (ast.If, ast.IfExp)):
+        return ast.iter_child_nodes(node)
+    return node.body if "'__main__'" in ast.dump(node.test) else [node.test]
+
+
+def _walk_beside_branches(node: Any) -> Iterator[Any]:
+    yield node
+    for child in _beside_branches(node):
+        yield from _walk_beside_branches(child)
 
 
 def _first_missing(path: str, modules: Dict[str, types.ModuleType]) -> Optional[str]:

@@ -116,7 +116,7 @@ class StandIn(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         short = self.__name__.replace("tensorflow", "tf", 1)
-        raise AttributeError(f"{short}.{name} has no stand-in on this TensorFlow")
+        raise AttributeError(f"{short}.{name} has no stand-in on this TensorFlow; run on 1.15")
 
 
 class _TensorFlow(types.ModuleType):
