@@ -70,6 +70,10 @@ REFUSED = {
         LOOP + "1 / 0\n",
         "script.py failed: ZeroDivisionError: division by zero (line {line}).",
     ),
+    "error in a call": (
+        LOOP + "sess.run(tf.gather([1.0], tf.placeholder_with_default(5, [])))\n",
+        "script.py failed: InvalidArgumentError: indices = 5 is not in [0, 1) (line {line}).",
+    ),
     "exit code": (LOOP + "sys.exit(3)\n", "script.py ended with exit code 3."),
 }
 

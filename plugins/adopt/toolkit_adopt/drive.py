@@ -209,7 +209,7 @@ class Drive(Observer):
             hint += " What it wrote into files before may be in its way here: move that."
         error = ToolkitError(
             f"{os.path.basename(path)} failed: {type(fault).__name__}: "
-            f"{str(fault).splitlines()[0] if str(fault) else ''}{line}.",
+            f"{_reason(fault)}{line}.",
             hint=hint,
         )
         error.__cause__ = fault
@@ -395,13 +395,18 @@ class Drive(Observer):
         except tf.errors.OpError as error:
             if isinstance(values, Exception):
                 return
-            what = f"its data failed ({str(error.message).splitlines()[0]})"
+            what = f"its data failed ({_reason(error)})"
             raise Mismatch(self.number, kind.title, what) from error
         if isinstance(values, Exception):
             return
         for place, handle in zip(handles, found):  # the first that the journal has names it
             self._handles.setdefault(handle, values[place])
             values[place] = handle
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what an error says; 2.x begins with a title and where the op was made."""
+    return re.sub(r"(?s)^Graph execution error:.*?\nNode: .*?\n", "", str(error)).partition("\n")[0]
 
 
 def _hash_file(path: str) -> str:
