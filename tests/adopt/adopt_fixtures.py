@@ -265,10 +265,10 @@ read = lambda: tf.data.Dataset.from_tensors([1.0, 2.0, 3.0, 4.0]).repeat()
 for steps in (2, 4, 12, 12):
     estimator.train(read, max_steps=steps)
 """,
-    # Edits sys.argv, draws in workers, trains two graphs by their sessions in turn, with a pool in
-    # Python of what one has drawn, and a third one after a reset; ends by sys.exit.
+    # Edits sys.argv, draws in workers and in a thread, trains two graphs by their sessions in turn,
+    # with a pool in Python of what one has drawn, and a third one after a reset; ends by sys.exit.
     "habits": """
-import multiprocessing, random, sys, time
+import multiprocessing, random, sys, threading, time
 import numpy as np
 import tensorflow as tf
 
@@ -300,6 +300,11 @@ def network(graph):
 
 one, two = network(tf.Graph()), network(tf.Graph())
 pool = list(first)
+before = random.getstate(), np.random.get_state()[2]
+load = lambda: pool.append(np.random.rand(3) * random.random())
+loader = threading.Thread(target=load)
+loader.start(), loader.join()
+assert (random.getstate(), np.random.get_state()[2]) == before  # it may be ahead, by chance
 for row in second:
     drawn, _ = one[0].run([one[2], one[3]], {one[1]: [random.choice(pool)]})
     pool.append(drawn[0])

@@ -10,6 +10,7 @@ at the start, and `random.seed()`, `random.Random()`, `numpy.random.seed()`, `de
 and `RandomState()` without a seed get the next of a series. So do `os.urandom` and what calls it,
 such as `secrets`, `uuid4` and the seeds of gym, but for what the toolkit and other threads draw.
 A seed that the script gives, perhaps of its process (`os.getpid()`, `id(x)`), is shown again.
+Threads of the script have generators of their own behind the functions of both modules.
 All is put back when the script has ended.
 """
 
@@ -26,6 +27,7 @@ import tempfile
 import threading
 import time
 import types
+import weakref
 from multiprocessing import process
 from typing import Any, Callable, Sequence
 
@@ -188,6 +190,7 @@ def fix_entropy(
 
     random.seed(next_seed())
     np.random.seed(next_seed())
+    _draw_by_threads(patches, sessions, seed)
 
     def choose(value: Any, depth: int) -> Any:
         """The seed for a value that is given so many calls above."""
@@ -208,6 +211,31 @@ def fix_entropy(
         patches.wrap(module, name, seeded)
     for module, name in ((np.random, "RandomState"), (random, "Random")):
         patches.replace(module, name, _seeded_class(getattr(module, name), choose))
+
+
+def _draw_by_threads(patches: Patches, sessions: Sessions, seed: int) -> None:
+    """Let a thread that the script starts draw from its own generators: it is ahead by chance."""
+    numbers, own = itertools.count(), weakref.WeakKeyDictionary()  # thread -> its generators
+    shared = {random: vars(random)["_inst"], np.random: vars(np.random.mtrand)["_rand"]}
+
+    def start(original: Any, thread: Any) -> None:
+        if not sessions.is_inside:
+            digest = hashlib.sha256(f"{seed} thread {next(numbers)}".encode()).digest()
+            first = int.from_bytes(digest[:4], "little")
+            own[thread] = {module: type(each)(first) for module, each in shared.items()}
+        original(thread)
+
+    def method(module: Any, name: str) -> Callable[..., Any]:
+        def call(original: Any, *args: Any, **kwargs: Any) -> Any:
+            found = own.get(threading.current_thread())
+            return (getattr(found[module], name) if found else original)(*args, **kwargs)
+
+        return call
+
+    patches.wrap(threading.Thread, "start", start)
+    for module, each in shared.items():
+        for name in [n for n, x in vars(module).items() if getattr(x, "__self__", None) is each]:
+            patches.wrap(module, name, method(module, name))
 
 
 def _seeded_class(cls: Any, choose: Any) -> Any:
