@@ -208,8 +208,7 @@ class Drive(Observer):
         if self._replay is not None:
             hint += " What it wrote into files before may be in its way here: move that."
         error = ToolkitError(
-            f"{os.path.basename(path)} failed: {type(fault).__name__}: "
-            f"{_reason(fault)}{line}.",
+            f"{os.path.basename(path)} failed: {type(fault).__name__}: {_reason(fault)}{line}.",
             hint=hint,
         )
         error.__cause__ = fault

@@ -42,8 +42,8 @@ def missing_names(path: str) -> List[Tuple[str, str, int]]:
 
     Each comes once, with the file and line of its first use, and in that order. Left out are names
     without which the script may do: within `try`, in a branch of an `if`, and in a function or
-    method that is named in such branches alone, or nowhere. Raises UsageError if a file cannot be read, or is not in the syntax
-    of this Python.
+    method that is named in such branches alone, or nowhere. Raises UsageError if a file cannot be
+    read, or is not in the syntax of this Python.
     """
     modules, trees = make_modules(), _read_files(os.path.abspath(path))
     code = [node for tree in trees.values() for node in _walk_beside_branches(tree)]
