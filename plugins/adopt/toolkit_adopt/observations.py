@@ -215,7 +215,8 @@ def fix_entropy(
 
 def _draw_by_threads(patches: Patches, sessions: Sessions, seed: int) -> None:
     """Let a thread that the script starts draw from its own generators: it is ahead by chance."""
-    numbers, own = itertools.count(), weakref.WeakKeyDictionary()  # thread -> its generators
+    numbers = itertools.count()
+    own: Any = weakref.WeakKeyDictionary()  # thread -> its generators
     shared = {random: vars(random)["_inst"], np.random: vars(np.random.mtrand)["_rand"]}
 
     def start(original: Any, thread: Any) -> None:
