@@ -80,14 +80,12 @@ def test_flags_without_effect_are_noted(images, cli):
     ]
 
 
-def test_a_plugin_and_auto_show_what_a_run_does(cli):
-    words = [*SHOW, "mnist5k", "-o", "a.png", "--examples", 1, "--versions", 1]
-    for more in (["--plugin", "classifier"], ["--augment", "auto"]):
-        result = cli.succeed(*words, *more)
-        assert "shift 2, rotate 10, zoom 0.1, elastic 0.7\n" in result.out
-        reason = "note: augment digits, because the images are grey and at most 40"
-        assert result.err.startswith(reason)
-    cli.refuse(2, "Plugin 'gan' has no options that change", *words, "--plugin", "gan")
+def test_auto_shows_what_the_data_choose(cli):
+    words = [*SHOW, "mnist5k", "-o", "a.png", "--examples", 1, "--augment", "auto"]
+    result = cli.succeed(*words)
+    assert "shift 2, rotate 10, zoom 0.1, elastic 0.7\n" in result.out
+    reason = "note: augment digits, because the images are grey and at most 40"
+    assert result.err.startswith(reason)
 
 
 # ------------------------------------------------------------------------------------------ presets

@@ -10,7 +10,6 @@ import click
 from .. import options as typed
 from ..cli_options import HelpGroup, json_option, resolve_output, writing_output
 from ..errors import UsageError
-from ..plugins import Plugins, choose, load
 from .common import flag, output_flags, print_result, switch
 from .help import ShortCommand
 from .plugin_command import refuse_two_values
@@ -114,7 +113,6 @@ def _describe(report: Dict[str, Any], with_hashes: bool) -> Iterator[Union[str, 
     "The sheet to write, which is overwritten; default: examples.png.",
     default="examples.png",
 )
-@flag("--plugin", "NAME", "Show what 'run' does with this plugin by default.")
 @flag("--examples", "N", "Rows.", click.IntRange(1, 100), default=8)
 @flag(
     "--versions",
@@ -128,7 +126,6 @@ def _describe(report: Dict[str, Any], with_hashes: bool) -> Iterator[Union[str, 
 def show(
     value: str,
     out: str,
-    plugin: Optional[str],
     examples: int,
     versions: int,
     seed: int,
@@ -137,7 +134,7 @@ def show(
 ) -> None:
     """Write a picture of training examples.
 
-    With --plugin, --augment or a strength, each row has an example, versions with one change each,
+    With --augment or a strength, each row has an example, versions with one change each,
     and versions with all changes, as the steps of a training see them. Below each is what was
     applied.
     """
@@ -145,7 +142,7 @@ def show(
         raise UsageError(f"{out}: the sheet ends in .png.")
     path = resolve_output(out)
     given = {name: text for name, text in more.items() if text is not None}
-    options, dataset = _open(plugin, dict(given, data=value, seed=seed))
+    options, dataset = _open(dict(given, data=value, seed=seed))
     import numpy as np
 
     from ..augmentation.sheet import active_strengths, save_sheet
@@ -175,34 +172,19 @@ _changes = [field._replace(default=None) for field in typed.describe(typed.Augme
 show.params.extend([*data_flags(), *(FieldOption(field) for field in _changes)])
 
 
-def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOptions, Any]:
-    """The options of a run, of the plugin, and the data set; without a plugin, nothing changes
-    images but what is set.
-    """
-    from ..preset_choice import choose_presets
-    from ..run_data import open_from_options, open_run_data
+def _open(values: Dict[str, Any]) -> Tuple[typed.CoreOptions, Any]:
+    """The options of a run, and the data set; nothing changes images but what is set."""
+    from ..run_data import open_from_options
 
-    if plugin is None:
-        classes = [("augmentation", typed.AugmentationOptions)]
-        values = {"augment": "none", **values}
-        resolved = typed.resolve(classes, flags=values)
-        dataset = open_from_options(resolved.options)
-        if resolved.open_presets:  # auto
-            split = dataset.splits["train"]
-            name, reason = typed.AugmentationOptions.choose_preset(dataset.spec, len(split))
-            sys.stderr.write(f"note: augment {name}, because {reason}\n")
-            resolved = typed.resolve(classes, flags={**values, "augment": name})
-    else:
-        choose(plugin)
-        plugins = Plugins(load(plugin))
-        if not any(issubclass(cls, typed.AugmentationOptions) for _, cls in plugins.options()):
-            raise UsageError(
-                f"Plugin '{plugin}' has no options that change training images.",
-                hint="Omit --plugin.",
-            )
-        resolved = typed.resolve(plugins.options(), flags=values)
-        data = open_run_data(plugins, resolved.options, origins=resolved.origins)
-        resolved, dataset = choose_presets(resolved, data), data.dataset
+    classes = [("augmentation", typed.AugmentationOptions)]
+    values = {"augment": "none", **values}
+    resolved = typed.resolve(classes, flags=values)
+    dataset = open_from_options(resolved.options)
+    if resolved.open_presets:  # auto
+        split = dataset.splits["train"]
+        name, reason = typed.AugmentationOptions.choose_preset(dataset.spec, len(split))
+        sys.stderr.write(f"note: augment {name}, because {reason}\n")
+        resolved = typed.resolve(classes, flags={**values, "augment": name})
     for note in resolved.notes:
         sys.stderr.write(f"note: {note}\n")
     return resolved.options, dataset
