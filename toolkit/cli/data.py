@@ -10,7 +10,7 @@ import click
 from .. import options as typed
 from ..cli_options import HelpGroup, json_option, resolve_output, writing_output
 from ..errors import UsageError
-from .common import flag, output_flags, print_result, switch
+from .common import flag, output_flags, print_result
 from .help import ShortCommand
 from .plugin_command import refuse_two_values
 from .plugin_options import FieldOption
@@ -53,9 +53,8 @@ def list_(as_json: bool) -> None:
 
 @data.command(cls=DataCommand)
 @click.argument("value", metavar="DATA")
-@switch("--hashes", "Print the SHA-256 of each file.")
 @json_option
-def check(value: str, hashes: bool, as_json: bool, **flags: Optional[str]) -> int:
+def check(value: str, as_json: bool, **flags: Optional[str]) -> int:
     """Read all examples and report on them.
 
     The report has counts, shapes, ranges, classes, damaged files, and duplicates within and across
@@ -67,11 +66,11 @@ def check(value: str, hashes: bool, as_json: bool, **flags: Optional[str]) -> in
     given = {name: text for name, text in flags.items() if text is not None}
     options = typed.resolve([], flags=dict(given, data=value)).options
     report, _ = check_source(options.data, **reading_settings(options))
-    print_result(as_json, report, _describe(report, hashes), width=9)
+    print_result(as_json, report, _describe(report), width=9)
     return 0 if report["ok"] else 4
 
 
-def _describe(report: Dict[str, Any], with_hashes: bool) -> Iterator[Union[str, Tuple[str, str]]]:
+def _describe(report: Dict[str, Any]) -> Iterator[Union[str, Tuple[str, str]]]:
     def describe_range(values: Dict[str, Any]) -> str:
         return f"{values['min']:g} to {values['max']:g}, mean {values['mean']:g}"
 
@@ -98,8 +97,6 @@ def _describe(report: Dict[str, Any], with_hashes: bool) -> Iterator[Union[str, 
         yield "shared", f"{report['in_train_and_' + name]} examples are in train and {name}"
     for note in report["notes"]:
         yield "note", note
-    for name, digest in report["sha256"].items() if with_hashes else ():
-        yield "sha256", f"{digest}  {name}"
 
 
 # --------------------------------------------------------------------------------------- show
