@@ -14,6 +14,7 @@ from .declaration import AUTO, Options, option
 
 AUGMENTATION_GROUP = "Augmentation"  # their heading in `--help`
 _augmentation = functools.partial(option, group=AUGMENTATION_GROUP)
+_share = functools.partial(_augmentation, 0.0, ge=0, le=1)  # of images, or of a range
 _GEOMETRY = ("crop", "flip", "flip_vertical", "rotate", "zoom", "elastic")
 _COLOUR = ("brightness", "contrast", "saturation", "hue", "grey", "cutout")
 OFF: Dict[str, Any] = {  # the strengths, and the filling
@@ -54,22 +55,15 @@ class AugmentationOptions(Options):
     shift: int = _augmentation(
         0, "shift images by up to this distance in each direction", unit="pixels", ge=0, le=64
     )
-    crop: float = _augmentation(
-        0.0,
-        "pad each side of images by this share of it, and crop them at a random place",
-        ge=0,
-        le=0.5,
+    crop: float = _share(
+        "pad each side of images by this share of it, and crop them at a random place", le=0.5
     )
-    flip: float = _augmentation(
-        0.0, "share of the images that are mirrored left to right", ge=0, le=1
-    )
-    flip_vertical: float = _augmentation(
-        0.0, "share of the images that are turned upside down by mirroring", ge=0, le=1
-    )
+    flip: float = _share("share of the images that are mirrored left to right")
+    flip_vertical: float = _share("share of the images that are turned upside down by mirroring")
     rotate: float = _augmentation(
         0.0, "rotate images by up to this angle, left or right", unit="degrees", ge=0, le=180
     )
-    zoom: float = _augmentation(0.0, "enlarge or shrink images by up to this share", ge=0, le=0.5)
+    zoom: float = _share("enlarge or shrink images by up to this share", le=0.5)
     elastic: float = _augmentation(
         0.0,
         "bend images by smooth random displacements of this standard deviation",
@@ -80,20 +74,15 @@ class AugmentationOptions(Options):
     fill: Literal["edge", "reflect"] = _augmentation(
         "edge", "what lies beyond the border of an image: its nearest pixel, or its mirror image"
     )
-    brightness: float = _augmentation(0.0, "change the brightness by up to this share", ge=0, le=1)
-    contrast: float = _augmentation(0.0, "change the contrast by up to this share", ge=0, le=1)
-    saturation: float = _augmentation(
-        0.0, "change the saturation of colour images by up to this share", ge=0, le=1
+    brightness: float = _share("change the brightness by up to this share")
+    contrast: float = _share("change the contrast by up to this share")
+    saturation: float = _share("change the saturation of colour images by up to this share")
+    hue: float = _share(
+        "turn the hues of colour images by up to this share of the colour circle", le=0.5
     )
-    hue: float = _augmentation(
-        0.0, "turn the hues of colour images by up to this share of the colour circle", ge=0, le=0.5
-    )
-    grey: float = _augmentation(0.0, "share of the colour images that become grey", ge=0, le=1)
-    cutout: float = _augmentation(
-        0.0,
-        "cover a box in each image with its mean colour; side as a share of the image's",
-        ge=0,
-        le=1,
+    grey: float = _share("share of the colour images that become grey")
+    cutout: float = _share(
+        "cover a box in each image with its mean colour; side as a share of the image's"
     )
     rand_augment: int = _augmentation(
         0, "RandAugment: random operations per image; 0 is off", unit="operations", ge=0, le=8
