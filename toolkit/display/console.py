@@ -7,17 +7,7 @@ import os
 import sys
 import threading
 import time
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    TextIO,
-)
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, TextIO
 
 from .console_log import ConsoleLog
 from .numbers import format_number
@@ -53,7 +43,7 @@ class Console:
         self._lock = threading.RLock()  # of the bar: waits come and go by a thread of their own
         self._remove_row: Optional[Callable[[], None]] = None
         self._total_steps = 0
-        self._file = ConsoleLog()
+        self.file = ConsoleLog()  # in a run's folder: what is shown, too, and progress as lines
         self._start_time = 0.0
 
     @property
@@ -103,23 +93,9 @@ class Console:
 
         return remove
 
-    def open_file(self, folder: str, command: Sequence[str]) -> None:
-        """Write what is shown to the log in a run's folder, too, after the command of this session,
-        and progress as plain lines.
-        """
-        self._file.open(folder, command)
-
-    def close_file(self) -> None:
-        """End the log in the run's folder."""
-        self._file.end()
-
-    def record(self, text: str) -> None:
-        """Write to the log in the run's folder what another part of the command shows."""
-        self._file.write(text)
-
     def log(self, text: str) -> None:
         """Write one line; above the progress bar if there is one."""
-        self.record(text)
+        self.file.write(text)
         self.show(text)
 
     def warn(self, text: str) -> None:
@@ -167,7 +143,7 @@ class Console:
         secs = max(self._every_secs, (now - self._start_time) // 100)
         if is_last or now - self._last_line_time >= secs:
             self._last_line_time = now
-            self.record(progress_line(record, self._total_steps))
+            self.file.write(progress_line(record, self._total_steps))
             if self.has_lines:
                 self.show_progress(progress_line(record, self._total_steps))
 

@@ -145,7 +145,7 @@ class DrivenRun:
     def __exit__(self, *_: Any) -> None:
         self.journal.close()
         self._folder.unlock()
-        self.console.close_file()
+        self.console.file.end()
 
     def newest(self) -> Optional[Restart]:
         """The newest intact checkpoint; None without one. Others may train the run meanwhile."""
@@ -317,7 +317,7 @@ class DrivenRun:
         resume = f"Continue with: toolkit resume {self.argument}"
         seconds = time.monotonic() - self._start
         self._record.write_failure(error, self.step, seconds, resume)
-        self.console.record(f"Error: {error}")
+        self.console.file.write(f"Error: {error}")
         self._record.write_page()
 
 

@@ -101,7 +101,7 @@ class RunLog(SessionRecord):
             log(f"best   {best.summary}")
         for text in self._trainer.peers.describe(job.options.batch_size):
             log(f"peers  {text}")
-        self._console.record(f"hooks  {' > '.join(names)}")
+        self._console.file.write(f"hooks  {' > '.join(names)}")
         order = job.plugins.describe_order()
         if order:
             log(f"order  {order}")
@@ -159,7 +159,7 @@ class RunLog(SessionRecord):
             source = self._examine(step)
             if source:
                 error.hint = f"Step {step} is kept; {source}."
-        self._console.record(f"Error: {error}")
+        self._console.file.write(f"Error: {error}")
 
     def write_page(self) -> str:
         """See `SessionRecord`; the options may leave it out."""

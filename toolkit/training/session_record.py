@@ -59,7 +59,7 @@ class SessionRecord:
             sessions = folder.commits.sessions()
             changes = find_session_changes(sessions[-1], session) if sessions else []
             folder.write_config(config)
-        self._console.open_file(folder.path, list(argv))
+        self._console.file.open(folder.path, list(argv))
         session.update(argv=list(argv), seconds_before=self.seconds_before)
         session.update(session_start=time.time())
         return changes
@@ -120,7 +120,7 @@ class SessionRecord:
     def fail_test(self, error: BaseException) -> None:
         """Write that the test failed after the training, for who waits for the end of the run."""
         code = error.exit_code if isinstance(error, ToolkitError) else InterruptedRun.exit_code
-        self._console.record(f"Error: {str(error) or 'Interrupted.'}")
+        self._console.file.write(f"Error: {str(error) or 'Interrupted.'}")
         with contextlib.suppress(ToolkitError):
             self._folder.record("end", **dict(self._last_end, exit_code=code))
 

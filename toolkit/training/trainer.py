@@ -66,7 +66,7 @@ class Trainer:
         # The folder of a run that continues, which no other process may train meanwhile.
         self._folder = folder
         self._opened.callback(folder.unlock)
-        self._opened.callback(console.close_file)
+        self._opened.callback(console.file.end)
         state: Dict[str, Any] = {}
         if not folder.is_new:
             folder.lock()
@@ -190,7 +190,7 @@ class Trainer:
         resume = self.peers.describe_resume(self._folder.argument)
         self.lines = list_summary_lines(summary, self.page, resume)
         for line in self.lines:
-            self._console.record(line)
+            self._console.file.write(line)
         return summary
 
     def train(self) -> TrainResult:
