@@ -6,7 +6,6 @@ import sys
 from typing import Any, Callable, Dict, Iterable, TextIO
 
 from rich.console import Console as RichConsole
-from rich.console import RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
@@ -16,6 +15,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 from .escapes import escape_controls, escape_line
@@ -31,7 +31,6 @@ class Bar(Progress):
     """
 
     def __init__(self, stream: TextIO):
-        self._readers: Dict[TaskID, ReadRow] = {}
         super().__init__(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
@@ -49,30 +48,22 @@ class Bar(Progress):
         "completed" per second, to the values "description", "completed", "total" (None if it is
         unknown) and "text", which are escaped.
         """
-        row = self.add_task("", total=None, text="", visible=False)
-        self._readers[row] = read
-        self._show_newest()
-        return row
+        return self.add_task("", total=None, text="", read=read)
 
     def remove_row(self, row: TaskID) -> None:
         """Take a row away."""
         self.remove_task(row)
-        self._show_newest()
-
-    def _show_newest(self) -> None:
-        """Let the newest row alone be seen: what it waits for is a part of what the others do."""
-        for task in self.tasks:
-            self.update(task.id, visible=task is self.tasks[-1])
         self.refresh()
 
-    def get_renderables(self) -> Iterable[RenderableType]:
-        for task in self.tasks[-1:]:  # none while rich creates the bar
-            if task.id in self._readers:
-                values = self._readers[task.id](task.speed or 0)
-                for name in ("description", "text"):
-                    values[name] = escape_line(values[name])
-                self.update(task.id, **values)
-        return super().get_renderables()
+    def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
+        """Draw the newest row alone: what it waits for is a part of what the others do."""
+        newest = list(tasks)[-1:]  # none while rich creates the bar
+        for task in newest:
+            values = task.fields["read"](task.speed or 0)
+            for name in ("description", "text"):
+                values[name] = escape_line(values[name])
+            self.update(task.id, **values)
+        return super().make_tasks_table(newest)
 
 
 class _TimeColumn(TimeRemainingColumn):
