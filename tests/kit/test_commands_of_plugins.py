@@ -3,7 +3,6 @@
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, write_bars
-from test_plugins import distribution
 
 from toolkit.testing import contracts
 
@@ -22,26 +21,8 @@ def loss(run):
     losses = yield
     return losses * run.options.factor
 """
-COMMANDS = """
-import click
-
-@click.command()
-def greet():
-    '''Greet somebody.'''
-
-number = 3
-"""
 ONE_STEP = ["--steps", 1, "--steps-per-call", 1, "--no-evaluate", "--run-dir", "run"]
 ZERO = "an-extension-at-zero-strength-changes-nothing"
-
-
-@pytest.fixture
-def greetings(site):
-    """A distribution of two commands, one of which is none; the path of its module."""
-    (site / "greetings.py").write_text(COMMANDS)
-    names = "greet = greetings:greet\nnumber = greetings:number"
-    distribution(site, "greetings", f"[toolkit.commands]\n{names}\n")
-    return str(site / "greetings.py")
 
 
 def test_each_contract_has_a_line_and_the_last_line_counts_them(cli, monkeypatch):
@@ -68,10 +49,6 @@ def test_contracts_are_chosen_by_a_word_and_the_first_broken_one_may_be_the_last
 
 def test_the_help_has_the_flags_of_an_installed_plugin(cli):
     assert "--network" in cli("plugins", "check", "classifier", "--help", "classifier").out
-
-
-def test_a_command_keeps_no_contracts(cli, greetings):
-    cli.refuse(2, "toolkit greet --help", "plugins", "check", "greet")
 
 
 @pytest.mark.parametrize(
@@ -119,9 +96,3 @@ def test_the_summary_takes_the_flags_of_a_run_and_is_that_of_the_manifest(cli, h
     parameters = facts["model"]["parameters"]
     assert sum(each["numbers"] for each in facts["variables"]) == parameters
     assert sum(each["parameters"] for each in facts["scopes"].values()) == parameters
-
-
-def test_show_of_a_command_says_where_it_is(cli, greetings):
-    facts = cli("plugins", "show", "greet", "--json").json()
-    assert (facts["kind"], facts["file"]) == ("command", greetings)
-    assert cli("plugins", "show", "number").code == 1

@@ -14,18 +14,13 @@ from ...plugins import is_name
 from ..common import flag, model_flags, print_result, switch
 from ..plugin_command import PluginCommand, Words
 from ..plugin_options import NO_SELECTION, Selection, resolve
-from .show import find_kind, select_subject
+from .show import select_subject
 
 
 def _select(words: Words) -> Selection:
     name = words.argument()
     if not name or (words.all("--help") and not is_name(name)):  # help executes what is installed
         return NO_SELECTION
-    if find_kind(name) == "command":
-        raise UsageError(
-            f"'{name}' is a command, and contracts are what plugins keep.",
-            hint=f"Whether it can be imported shows: toolkit {name} --help",
-        )
     return select_subject(name, words)
 
 

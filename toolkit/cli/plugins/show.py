@@ -15,7 +15,6 @@ from ...plugins import (
     hook_names,
     implementations,
     is_name,
-    list_commands,
     list_plugins,
     load,
     place_of,
@@ -34,9 +33,9 @@ TINY_MODEL = "toolkit.testing.tiny:TinyModel"  # `toolkit.testing` would import 
 
 
 def find_kind(name: str) -> str:
-    """Return the kind of what a reference names: "model", "extension" or "command"."""
+    """Return the kind of the plugin that a reference names: "model" or "extension"."""
     if is_name(name):
-        kinds = [entry.kind for entry in list_plugins() + list_commands() if entry.name == name]
+        kinds = [entry.kind for entry in list_plugins() if entry.name == name]
         return kinds[0] if kinds else "model"
     try:
         return "extension" if hook_names(load(name, "extension")) else "model"
@@ -64,9 +63,7 @@ def _select(words: Words) -> Selection:
     unused = [] if words.all("--summary") else [w for w in ("--with", "--config") if words.all(w)]
     if unused:
         raise UsageError(f"{unused[0]} is set, but --summary is not.", hint="Add --summary.")
-    if not words.all("--summary") or find_kind(name) == "command":
-        return NO_SELECTION
-    return select_subject(name, words)
+    return select_subject(name, words) if words.all("--summary") else NO_SELECTION
 
 
 @click.command(
@@ -86,11 +83,11 @@ def _select(words: Words) -> Selection:
 def show(ctx: click.Context, name: str, summary: bool, as_json: bool, **flags: Any) -> None:
     """Show the file, hooks and options of a plugin; with --summary its model instead.
 
-    NAME is a plugin as for --plugin or --with of 'toolkit run', or a command. --summary builds the
-    graph of a run with the same flags, and trains nothing.
+    NAME is a plugin as for --plugin or --with of 'toolkit run'. --summary builds the graph of a run
+    with the same flags, and trains nothing.
     """
     facts = _describe(name)
-    if summary and facts["kind"] != "command":
+    if summary:
         from ...training.setup import summarize_model
 
         resolved = resolve(ctx.obj, flags, use_environment=False)
@@ -100,19 +97,14 @@ def show(ctx: click.Context, name: str, summary: bool, as_json: bool, **flags: A
 
 
 def _describe(name: str) -> Dict[str, Any]:
-    """Load a plugin or a command, and return what is to be known of it."""
+    """Load a plugin, and return what is to be known of it."""
     from ...options import describe
-    from ..app import load_added
 
-    entries = [entry for entry in list_plugins() + list_commands() if entry.name == name]
+    entries = [entry for entry in list_plugins() if entry.name == name]
     kind = find_kind(name)
     facts: Dict[str, Any] = {"name": name, "kind": kind, "distribution": "", "version": ""}
     if entries:
         facts.update(distribution=entries[0].distribution, version=entries[0].version)
-    facts.update(file="", hooks=[], implementations=[], options=[])
-    if kind == "command":
-        code = getattr(getattr(load_added(name), "callback", None), "__code__", None)
-        return dict(facts, file=entries[0].target if code is None else code.co_filename)
     plugin = load(name, kind)
     functions = [each for each in implementations(plugin) if each.hook in HOOKS]
     functions.sort(key=lambda each: HOOKS.index(each.hook))
