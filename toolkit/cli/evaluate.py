@@ -10,7 +10,6 @@ import click
 from .. import cli_options as shared
 from ..errors import UsageError
 from ..storage.checkpoint_feed import FeedSettings
-from ..storage.run_folder import open_run
 from .common import flag, model_flags, print_metrics, say, switch, tta_option
 
 
@@ -64,11 +63,11 @@ def evaluate(
     if every or idle_secs is not None:
         name = "--every" if every else "--idle-secs"
         raise UsageError(f"{name} has no effect without --follow.", hint="Add --follow.")
-    open_run(run_folder)  # a mistake is said before the import of TensorFlow
     from ..api import open_trained
-    from ..inference.evaluation import evaluate as evaluate_model
 
     with open_trained(run_folder, checkpoint, shared.warn) as model:
+        from ..inference.evaluation import evaluate as evaluate_model
+
         result = evaluate_model(model, **subject, log=say)
     if as_json:
         shared.print_json(result)

@@ -9,7 +9,6 @@ import click
 from .. import cli_options as shared
 from ..display.waits import waiting
 from ..errors import UsageError
-from ..storage.run_folder import open_run
 from .common import model_flags, print_result
 
 OTHER_FORMATS = (".onnx", ".h5", ".hdf5", ".keras", ".pb", ".tflite")
@@ -31,14 +30,14 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
             hint="Name a folder; converters of that format read it.",
         )
     path = shared.resolve_output(folder, is_folder=True)
-    open_run(run_folder)  # a mistake is said before the import of TensorFlow
     from ..api import open_trained
-    from ..inference.export import describe_input_hooks
-    from ..inference.export import export as write
 
     with waiting(f"Exporting {run_folder}"), open_trained(
         run_folder, checkpoint, shared.warn
     ) as model:
+        from ..inference.export import describe_input_hooks
+        from ..inference.export import export as write
+
         result = dict(write(model.predictor, path, model.example_inputs), folder=folder)
         result["step"] = model.step
     lines = [
