@@ -114,7 +114,7 @@ def test_what_cannot_continue_is_refused_and_left(command, paused, here, folder,
 
 def test_the_hint_says_which_command_allows_a_change(command, paused, monkeypatch):
     monkeypatch.setenv("TOOLKIT_SEED", "7")
-    assert command().err.endswith("--allow seed\n--allow is a flag of: toolkit resume r\n")
+    assert command().err.endswith(": --allow seed (toolkit resume)\n")
 
 
 @pytest.mark.parametrize("has_begun", [True, False])

@@ -104,7 +104,7 @@ def test_it_refuses_weights_that_have_changed(cli, data, source, kill):
     shutil.rmtree(source)
     assert start(cli, data, "--seed", 5, name=source, steps=2).code == 0
     result = cli.refuse(5, "have changed since the run began with them", "resume", "new")
-    assert "name their new place (--init-from PATH --allow init_from)" in result.err
+    assert "(toolkit resume RUN --init-from PATH --allow init_from)" in result.err
 
 
 def test_without_the_weights_it_is_refused_and_their_new_place_is_recorded_with_the_step(

@@ -35,12 +35,12 @@ def bits(name):
         (
             ["--learning-rate", "0.5", "--gain", "2"],
             "learning_rate was 0.02, now 0.5; gain was 1.0, now 2.0.",
-            "--allow learning_rate --allow gain\n",
+            "--allow learning_rate --allow gain (toolkit resume)\n",
         ),
         (
             ["--learning-rate", "0.5", "--gain", "2", "--allow", "gain"],
             "options: learning_rate was 0.02, now 0.5.",
-            "--allow learning_rate\n",
+            "--allow learning_rate (toolkit resume)\n",
         ),
         (["--allow", "learning_rat"], "no such option.\nDid you mean 'learning_rate'?", "\n"),
         (["--map", "a=b"], "map was none, now a=b: a change has no effect", "\n"),

@@ -143,21 +143,19 @@ def run(
         if existing is None:
             folder = reserve(path, force, _inputs(order))
         else:
-            with _naming_resume(existing):
-                names = order.selection.plugin, order.selection.extensions
-                others = option_changes.find_plugin_changes(existing, *names)
-                if others:
-                    raise UsageError(
-                        f"{existing} is a run of other plugins: {'; '.join(map(str, others))}.",
-                        hint="A run keeps its plugins; for another, choose another --run-dir.",
-                    )
-                order = order._replace(resolved=recorded_choices(order.resolved, existing))
-                _refuse_changes(existing, order)
-    if existing is None:
-        with report_interrupt_of(folder, cluster):
-            return _train(order, order.job(folder))
-    with _naming_resume(existing):
+            names = order.selection.plugin, order.selection.extensions
+            others = option_changes.find_plugin_changes(existing, *names)
+            if others:
+                raise UsageError(
+                    f"{existing} is a run of other plugins: {'; '.join(map(str, others))}.",
+                    hint="A run keeps its plugins; for another, choose another --run-dir.",
+                )
+            order = order._replace(resolved=recorded_choices(order.resolved, existing))
+            _refuse_changes(existing, order)
+    if existing is not None:
         return _resume(order, existing)
+    with report_interrupt_of(folder, cluster):
+        return _train(order, order.job(folder))
 
 
 def read_run_dir(run_dir: Optional[str], is_resume: bool, force: bool) -> Optional[str]:
@@ -371,18 +369,11 @@ def _refuse_changes(
     else:  # its plugins are those of that session
         session = find_branch_point(folder, step).session
         changes = option_changes.find_option_changes(folder, options, session)
-    option_changes.refuse_changes(folder, changes, names, option_changes.allow_flags)
 
+    def name_flags(refused: Sequence[option_changes.OptionChange]) -> str:
+        return f"{option_changes.allow_flags(refused)} (toolkit resume)"  # for `run --resume`, too
 
-@contextlib.contextmanager
-def _naming_resume(folder: RunFolder) -> Iterator[None]:
-    """Add to a hint with --allow, which `run` lacks, that it is a flag of `resume`."""
-    try:
-        yield
-    except ToolkitError as error:
-        if "--allow" in error.hint:
-            error.hint += f"\n--allow is a flag of: toolkit resume {folder.argument}"
-        raise
+    option_changes.refuse_changes(folder, changes, names, name_flags)
 
 
 # ------------------------------------------------------------------------------------------- print

@@ -25,7 +25,8 @@ ALL_FILES = "all files"  # the name of the one hash
 _MAX_NAMES = 20
 _NUMERAL = re.compile(r"[+-]?\d+(\.\d*)?$")
 RESUME_HINT = (
-    "Put the same files back (--data says where), allow it with --allow data, or start a new run."
+    "Put the same files back (--data says where), allow it with --allow data (toolkit resume), or "
+    "start a new run."
 )
 
 

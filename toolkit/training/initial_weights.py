@@ -28,7 +28,8 @@ from ..storage.weights import WeightSource, open_weights, plan_weights, read_wei
 
 WAY_OUT = (
     "The run has committed nothing yet, so it begins with these weights again: put them back, "
-    "name their new place (--init-from PATH --allow init_from), or start a new run."
+    "name their new place (toolkit resume RUN --init-from PATH --allow init_from), or start a new "
+    "run."
 )
 
 
