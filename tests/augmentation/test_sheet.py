@@ -39,10 +39,10 @@ def test_without_augmentation_a_sheet_has_the_examples_alone(images, cli):
 
 
 def test_each_change_is_shown_alone_and_then_all_together(images, cli):
-    args = ["--flip", "1", "--grey", "1", "--examples", 2, "--versions", 3, "--json"]
+    args = ["--flip", "1", "--grey", "1", "--examples", 2, "--json"]
     facts = cli(*SHOW, images, "-o", "sheet.png", *args).json()
     assert facts["strengths"] == {"flip": 1.0, "grey": 1.0} and facts["examples"] == 2
-    plain, flipped, grey, *everything = tiles("sheet.png", 2, 6)[1].astype(int)
+    plain, flipped, grey, *everything = tiles("sheet.png", 2, 7)[1].astype(int)
     assert (flipped == plain[:, ::-1]).all()
     assert np.ptp(grey, axis=-1).max() <= 1 and np.ptp(plain, axis=-1).max() > 9
     for version in everything:

@@ -16,6 +16,7 @@ from .plugin_command import refuse_two_values
 from .plugin_options import FieldOption
 
 _MAX_CLASSES = 100  # whose examples a report counts
+_VERSIONS = 4  # of each example with all changes, on a sheet
 _OF_TRAINING = ("data", "normalize", "reader", "resident_limit", "shuffle_buffer", "batch_size")
 
 
@@ -111,20 +112,12 @@ def _describe(report: Dict[str, Any]) -> Iterator[Union[str, Tuple[str, str]]]:
     default="examples.png",
 )
 @flag("--examples", "N", "Rows.", click.IntRange(1, 100), default=8)
-@flag(
-    "--versions",
-    "N",
-    "Versions of each example with all changes.",
-    click.IntRange(1, 100),
-    default=4,
-)
 @flag("--seed", "N", "As in run.", click.IntRange(0, 2**31 - 1), default=1)
 @output_flags
 def show(
     value: str,
     out: str,
     examples: int,
-    versions: int,
     seed: int,
     as_json: bool,
     **more: Optional[str],
@@ -155,7 +148,7 @@ def show(
         captions = [str(dataset.spec.class_names[label]) for label in labels]
     assert isinstance(options, typed.AugmentationOptions)
     with writing_output(out):
-        save_sheet(path, images, captions, options, versions)
+        save_sheet(path, images, captions, options, _VERSIONS)
     strengths = dict(active_strengths(options))
     changes = ", ".join(f"{name} {strength:g}" for name, strength in strengths.items())
     facts = {"data": dataset.name, "examples": len(images), "strengths": strengths, "sheet": out}
