@@ -90,7 +90,7 @@ def pop_cluster(flags: Dict[str, Any]) -> Optional[Cluster]:
 
 
 def open_peers(
-    cluster: Optional[Cluster], options: CoreOptions, console: Console, is_trained: bool = False
+    cluster: Optional[Cluster], console: Console, is_trained: bool = False
 ) -> Optional[NoPeers]:
     """The peers of the chief of a cluster; None for a process that is in none.
 
@@ -98,7 +98,6 @@ def open_peers(
     """
     if cluster is None:
         return None
-    _check_devices(options)
     from ..training.parameter_servers import ServerPeers
     from ..training.peers import DismissedPeers, Peers
 
@@ -150,7 +149,6 @@ def follow_chief(job: Job, cluster: Cluster) -> int:
     from ..training.follower import Follower
     from ..training.parameter_servers import ServerFollower, serve_variables
 
-    _check_devices(job.options)
     console = Console(every_secs=job.options.console_secs)
     try:
         with _open_channel(cluster, console) as channel:
@@ -162,15 +160,6 @@ def follow_chief(job: Job, cluster: Cluster) -> int:
         if end.message or not end.exit_code:
             console.log(f"peers  {end.message or 'the chief has ended the training'}")
         return end.exit_code
-
-
-def _check_devices(options: CoreOptions) -> None:
-    """Refuse several devices in a process of a cluster."""
-    if options.devices > 1:
-        raise UsageError(
-            f"--devices is {options.devices}, which a process of a cluster does not support.",
-            hint="Start a worker for each device, with one GPU each in CUDA_VISIBLE_DEVICES.",
-        )
 
 
 def evaluate_run(

@@ -81,6 +81,12 @@ def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool
     if ctx.obj.plugins is None and not more["print_config"]:
         raise missing_plugin_error()
     resolved = resolve(ctx.obj, flags, use_environment)
+    devices = resolved.options.devices
+    if cluster is not None and devices > 1:
+        raise UsageError(
+            f"--devices is {devices}, which a process of a cluster does not support.",
+            hint="Start a worker for each device, with one GPU each in CUDA_VISIBLE_DEVICES.",
+        )
     return Order(ctx.obj, ctx.find_root().obj, cluster, resolved, **more)
 
 
@@ -258,7 +264,7 @@ def _train(order: Order, job: Job, is_branch: bool = False, is_trained: bool = F
     from ..training.trainer import Trainer
 
     console = Console(every_secs=job.options.console_secs)
-    peers = cluster_run.open_peers(order.cluster, job.options, console, is_trained)
+    peers = cluster_run.open_peers(order.cluster, console, is_trained)
     with console.shown(), Trainer(job, console, peers) as trainer:
         trainer.check_resume(is_branch)
         summary = None if trainer.is_finished() else trainer.train_and_test()
