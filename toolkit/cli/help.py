@@ -28,19 +28,17 @@ Sections = Dict[str, List[click.Option]]  # the visible flags of each group, by 
 
 class ShortCommand(click.Command):
     """A command whose help shows its own flags, and those of a group on demand. `most_used` has a
-    line for each flag that the short help shows, by default the command's own flags; `is_short`
-    leaves out the flags of groups.
+    line for each flag that the short help shows, by default the command's own flags.
     """
 
     def __init__(
         self,
         *args: Any,
         most_used: Optional[Mapping[str, str]] = None,
-        is_short: bool = True,
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
-        self._most_used, self.is_short = most_used or {}, is_short
+        self._most_used = most_used or {}
         self.topic = ""  # the word after --help
 
     def get_help_option_names(self, ctx: click.Context) -> List[str]:
@@ -68,14 +66,14 @@ class ShortCommand(click.Command):
         sections = group_flags(ctx, self.get_params(ctx))
         records = {title: [_record(ctx, flag) for flag in sections[title]] for title in sections}
         topics = {t: t[len(PLUGIN) :] if t.startswith(PLUGIN) else t.lower() for t in sections}
-        if not self.topic and self.is_short:
+        if not self.topic:
             self._write_short(ctx, formatter, sections, records[OWN])
             names = [topics[title] for title in sections if title != OWN or self._most_used]
             if names:
                 formatter.write_paragraph()
                 formatter.write_text(f"More: --help TOPIC, one of {', '.join(names)}, {ALL}.")
             return
-        topic = (self.topic or ALL).lower()
+        topic = self.topic.lower()
         titles = [title for title in sections if topic in (topics[title].lower(), ALL)]
         if not titles:
             known = [*topics.values(), ALL]

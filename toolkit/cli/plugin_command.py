@@ -251,10 +251,7 @@ class PluginCommand(ShortCommand):
         relatives = [flag for flag in names if name.lstrip("-") in flag.split("-")]
         relatives += difflib.get_close_matches(name, names)
         similar = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in names else relatives
-        if not self.is_short and selection.plugins is not None:
-            flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
-            more = f"\nThe settings of plugin '{selection.plugin}': {', '.join(flags) or 'none'}"
-        elif name in ("--plugin", "--with") and ctx.info_name == "resume":
+        if name in ("--plugin", "--with") and ctx.info_name == "resume":
             more = "\nA run keeps its plugins; to train another, start a new run."
         elif similar:
             more = f" (Possible options: {', '.join(dict.fromkeys(similar))})"

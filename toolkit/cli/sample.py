@@ -14,6 +14,7 @@ from ..plugins import UntrustedCode
 from ..storage.own_folders import is_run
 from ..storage.run_folder import open_run
 from .common import flag, model_flags, print_result
+from .help import OWN
 from .plugin_command import PluginCommand, Words, find_run, select_from_run
 from .plugin_options import NO_SELECTION, Selection, class_flags
 
@@ -38,11 +39,10 @@ def _select(words: Words) -> Selection:
 @click.command(
     cls=PluginCommand,
     select=_select,
-    # The flags of the settings that the run's plugin declares.
+    # The settings that the run's plugin declares are flags of the command.
     plugin_flags=lambda plugins: []
     if plugins is None
-    else class_flags(sample_options_class(plugins), {}, f"Plugin {plugins.model.name}"),
-    is_short=False,
+    else class_flags(sample_options_class(plugins), {}, OWN),
 )
 @click.argument("run_folder", metavar="RUN")
 @flag(
