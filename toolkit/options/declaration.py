@@ -206,17 +206,6 @@ def conditions(cls: Type[Options]) -> Dict[str, Mapping[str, Any]]:
     return {name: condition for name, condition in found.items() if condition}
 
 
-def chooses_preset(cls: Type[Options]) -> bool:
-    """Whether a class chooses a preset by the data where its option of presets is "auto".
-
-    A class that declares this option anew does not choose as the one that it inherits from.
-    """
-    owners = [base for base in cls.__mro__ if "choose_preset" in vars(base)]
-    below = cls.__mro__[: cls.__mro__.index(owners[0])]
-    is_other = any(cls.preset_option in vars(base).get("__annotations__", {}) for base in below)
-    return bool(cls.presets) and owners[0] is not Options and not is_other
-
-
 def _format(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"

@@ -29,7 +29,7 @@ import pydantic
 
 from ..errors import UsageError, suggest
 from .core import CoreOptions
-from .declaration import AUTO, Options, chooses_preset
+from .declaration import AUTO, Options
 from .merging import RESERVED_VARIABLES, PluginOptions, merge
 from .text import format_value, from_text
 from .values import (
@@ -148,7 +148,7 @@ def resolve(
     open_presets = {
         cls.preset_option: (plugin, cls)
         for plugin, cls in classes
-        if chooses_preset(cls) and getattr(values, cls.preset_option) == AUTO
+        if cls.presets and AUTO not in cls.presets and getattr(values, cls.preset_option) == AUTO
     }
     return Resolved(values, origins, notes, open_presets, choose)
 
