@@ -316,7 +316,7 @@ def test_a_table_draws_bars_and_intervals_on_a_common_axis():
 
 def test_options_that_somebody_set_are_shown_and_the_defaults_are_apart(here):
     run = content(learning_rate=0.5, epochs=8.0)
-    assert cells(run["chosen"]) == [["learning_rate", "0.5", "flag"], ["epochs", "8", "flag"]]
+    assert cells(run["chosen"]) == [["learning_rate", "0.5", "flag"], ["epochs", "8.0", "flag"]]
     assert "steps" in [row[0] for row in cells(run["defaults"])]
     write_run("plain")
     assert "Nothing was set: all options have their defaults." in page_of("plain")

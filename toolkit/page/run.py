@@ -6,10 +6,11 @@ import collections
 import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..comparison.differences import show_value
 from ..comparison.record import RUNNING, RunRecord, finite
 from ..display.numbers import format_duration
 from ..errors import CheckpointError
-from ..options import NOT_SET, format_value
+from ..options import NOT_SET
 from ..storage.checkpoint_store import REPORTS
 from ..storage.commit_log import NO_HASH, Entry
 from ..storage.jsonl import read_records
@@ -152,15 +153,6 @@ def _list_options(record: RunRecord, is_chosen: bool) -> Dict[str, Any]:
     ]
     title = "Options that somebody set" if is_chosen else "Options with their defaults"
     return make_table(title, ["option", "value", "from"], rows)
-
-
-def show_value(value: Any) -> str:
-    """An option's value as a person reads it: whole numbers without decimals."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return f"{value:.0f}"
-    return format_value(value)[:1200] or "none"
 
 
 def _describe_data(record: RunRecord) -> Dict[str, Any]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..comparison.differences import is_default
+from ..comparison.differences import is_default, show_value
 from ..comparison.record import RunRecord, finite
 from ..comparison.verdict import NOT_SEPARATED, SEPARATED
 from .chart import Line, make_chart
 from .curves import Curve
-from .run import show_value
 from .tables import Span, make_table
 from .values import format_alike, format_count, in_words
 
