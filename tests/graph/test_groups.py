@@ -51,13 +51,6 @@ def test_a_pattern_that_fits_no_name_whatever_is_refused(pattern):
         Group(pattern)
 
 
-@pytest.mark.parametrize("group", [Group("a*", learning_rate=1e-4, weight_decay=0), Group("b")])
-def test_a_group_of_python_code_is_a_value_of_the_option(group):
-    for value in ([group], group):
-        (text,) = make_run(group=value).options.group
-        assert parse_group(text) == group
-
-
 def descend_two(**options):
     """The variables a and b after a step of plain descent at rate 1, each by a gradient of 1."""
     loss = tf.reduce_sum(create_variable("a", [0.0]) + create_variable("net/b", [0.0]))

@@ -13,7 +13,7 @@ from typing_extensions import Annotated, Literal
 from .. import data_value
 from ..errors import UsageError
 from .declaration import Options, option
-from .groups import Group, OptimizerArguments, check_pattern, format_group, parse_group
+from .groups import OptimizerArguments, check_pattern, parse_group
 
 MAX_IMAGE_SIDE = 4096  # pixels
 
@@ -305,15 +305,14 @@ class CoreOptions(Options):
     @pydantic.field_validator("group", mode="before")
     @classmethod
     def _read_groups(cls, value: Any) -> Any:
-        """Write objects as texts; put groups together again that a text of several divides at each
-        comma: a group begins with its pattern and a colon, a setting that follows has no colon.
+        """Put groups together again that a text of several divides at each comma: a group begins
+        with its pattern and a colon, a setting that follows has no colon.
         """
-        parts = [value] if isinstance(value, Group) else value
-        is_list = isinstance(parts, (list, tuple))
-        if not is_list or not all(isinstance(part, (str, Group)) for part in parts):
+        is_list = isinstance(value, (list, tuple))
+        if not is_list or not all(isinstance(part, str) for part in value):
             return value
         groups: List[str] = []
-        for part in (format_group(p) if isinstance(p, Group) else p for p in parts):
+        for part in value:
             if groups and ":" not in part:
                 groups[-1] += "," + part
             else:

@@ -103,15 +103,6 @@ def parse_group(text: str) -> Group:
     return Group(pattern.strip(), **values)
 
 
-def format_group(group: Group) -> str:
-    """Write a group as the text that `parse_group` reads."""
-    settings = {"learning_rate": group.learning_rate, "weight_decay": group.weight_decay}
-    pairs = [f"{name}={float(value)!r}" for name, value in settings.items() if value is not None]
-    if group.frozen or not pairs:
-        pairs.append(f"frozen={str(group.frozen).lower()}")
-    return f"{group.pattern}:{','.join(pairs)}"
-
-
 def _read_argument(value: Any) -> Any:
     """Return the boolean or number that a text is, or else the value; integers as floats."""
     if isinstance(value, str):
