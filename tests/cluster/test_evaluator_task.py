@@ -10,7 +10,7 @@ from linear_fixtures import LINEAR
 from process_fixtures import PATIENCE, wait_for_file
 from run_fixtures import set_state
 
-from toolkit.cli import follow as follow_module
+from toolkit.cli import evaluate as evaluate_command
 from toolkit.storage.run_folder import RunFolder
 
 
@@ -45,7 +45,7 @@ def test_the_end_of_a_run_that_is_continued_or_replaced_does_not_count(
     cli, run, words, monkeypatch
 ):
     calls = []
-    monkeypatch.setattr(follow_module, "follow", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(evaluate_command, "follow", lambda *arguments: calls.append(arguments))
 
     def settings_of(*argv):
         cli(*argv)

@@ -15,7 +15,7 @@ from linear_fixtures import Linear, bars, expected_logits
 from run_fixtures import set_state
 
 from toolkit import ToolkitError, hookimpl, testing
-from toolkit.cli import follow as follow_module
+from toolkit.cli import evaluate as evaluate_command
 from toolkit.inference import evaluator
 from toolkit.inference.evaluator import Evaluator
 from toolkit.storage.checkpoint_feed import CheckpointFeed
@@ -56,7 +56,7 @@ def grow(monkeypatch):
     def start(run, count=0):
         growth = Growth(run, count)
         feed = functools.partial(CheckpointFeed, clock=lambda: growth.now, sleep=growth.sleep)
-        monkeypatch.setattr(follow_module, "CheckpointFeed", feed)
+        monkeypatch.setattr(evaluate_command, "CheckpointFeed", feed)
         return growth
 
     return start

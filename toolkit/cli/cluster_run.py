@@ -176,7 +176,7 @@ def evaluate_run(
     earlier session ended. `is_resume`: whether it continues the run in the folder; `is_replaced`:
     whether it renames that run, and begins another.
     """
-    from .follow import follow
+    from .evaluate import follow
 
     if not run_dir:
         raise UsageError(
