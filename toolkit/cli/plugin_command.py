@@ -16,7 +16,7 @@ import click
 from .. import config as configuration
 from ..cli_options import Command
 from ..errors import InterruptedRun, UsageError
-from ..options import environment, variable_name
+from ..options import variable_name
 from ..plugins import Plugins, choose, is_name, trust_everything
 from ..storage.own_folders import is_run
 from ..storage.run_folder import RunFolder, open_run
@@ -138,7 +138,7 @@ def select_named(words: Words) -> Selection:
         extensions = config.extensions or extensions
         origins.update(dict.fromkeys(config.references, path))
         layers.append(config)
-    plugin = environment().get(variable_name("plugin")) or plugin
+    plugin = os.environ.get(variable_name("plugin")) or plugin
     plugin = [plugin, *words.all("--plugin")][-1]
     extensions = words.all("--with") or extensions
     return load_selection(plugin, extensions, origins, layers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Type
 
@@ -127,7 +128,7 @@ def resolve(
     """Resolve the options of a selection, with the text of each flag that is set, and by default
     with `TOOLKIT_*` variables. Warns of variables that look like a misspelt option.
     """
-    variables = typed.environment() if use_environment else {}
+    variables: Mapping[str, str] = os.environ if use_environment else {}
     flags = {name: text for name, text in flags.items() if text is not None}
     texts = list(flags.values())
     texts += [v for name, v in variables.items() if name.startswith(typed.ENVIRONMENT_PREFIX)]

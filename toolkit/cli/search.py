@@ -132,7 +132,7 @@ def search(
     stored = read_study(folder)
     names = [name for name, value in own.items() if value not in (None, ())] + list(values)
     names += ["with"] * bool(selection.extensions) + ["config"] * bool(selection.layers)
-    variable = typed.environment().get(typed.variable_name("plugin"))
+    variable = os.environ.get(typed.variable_name("plugin"))
     is_bare = selection.plugin == variable and {"trials"} >= {*names}
     if selection.plugins is None or (stored and is_bare):  # its own plugin, not the variable's
         definition, plugins = _reopen(folder, stored, names)

@@ -34,7 +34,6 @@ from .paths import (
 from .resolution import (
     ENVIRONMENT_PREFIX,
     Resolved,
-    environment,
     flag_name,
     misspelt_variables,
     preset_values,

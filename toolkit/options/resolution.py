@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import os
 from typing import (
     Any,
     Callable,
@@ -275,8 +274,3 @@ def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -
         if close:
             sentences.append(f"{variable} is not used; did you mean {close[0]}?")
     return sentences
-
-
-def environment() -> Mapping[str, str]:
-    """Return the variables of the process; tests replace this function."""
-    return os.environ
