@@ -112,16 +112,8 @@ def _describe(report: Dict[str, Any]) -> Iterator[Union[str, Tuple[str, str]]]:
     default="examples.png",
 )
 @flag("--examples", "N", "Rows.", click.IntRange(1, 100), default=8)
-@flag("--seed", "N", "As in run.", click.IntRange(0, 2**31 - 1), default=1)
 @output_flags
-def show(
-    value: str,
-    out: str,
-    examples: int,
-    seed: int,
-    as_json: bool,
-    **more: Optional[str],
-) -> None:
+def show(value: str, out: str, examples: int, as_json: bool, **more: Optional[str]) -> None:
     """Write a picture of training examples.
 
     With --augment or a strength, each row has an example, versions with one change each,
@@ -132,7 +124,7 @@ def show(
         raise UsageError(f"{out}: the sheet ends in .png.")
     path = resolve_output(out)
     given = {name: text for name, text in more.items() if text is not None}
-    options, dataset = _open(dict(given, data=value, seed=seed))
+    options, dataset = _open(dict(given, data=value))
     import numpy as np
 
     from ..augmentation.sheet import active_strengths, save_sheet
