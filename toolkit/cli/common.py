@@ -14,8 +14,10 @@ from ..display.numbers import describe_level, describe_omissions, join_metrics
 
 def flag(names: str, metavar: str, text: str, type: Any = None, **more: Any) -> Callable:
     """A flag of a command: `--out`, `-o --out` or `--where wheres`, its last word the parameter if
-    it has no dash; what stands for its value; and its line of the help.
+    it has no dash; what stands for its value; and its line of the help, without the default.
     """
+    if more.get("default") is not None:
+        text = f"{text[:-1]} [default {more['default']}]."
     return click.option(*names.split(), type=type, metavar=metavar, help=text, **more)
 
 

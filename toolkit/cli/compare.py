@@ -31,7 +31,7 @@ _DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
 @flag(
     "--level",
     "P",
-    "How sure the verdicts are, all together [default 0.95].",
+    "How sure all verdicts are together.",
     shared.FloatRange(0.5, 0.9999),
     default=0.95,
 )

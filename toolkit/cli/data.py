@@ -105,12 +105,7 @@ def _describe(report: Dict[str, Any]) -> Iterator[Union[str, Tuple[str, str]]]:
 
 @data.command(cls=DataCommand)
 @click.argument("value", metavar="[DATA]", default="mnist5k")
-@flag(
-    "-o --out",
-    "FILE.png",
-    "The sheet to write, which is overwritten; default: examples.png.",
-    default="examples.png",
-)
+@flag("-o --out", "FILE.png", "The sheet to write, which is overwritten.", default="examples.png")
 @flag("--examples", "N", "Rows.", click.IntRange(1, 100), default=8)
 @output_flags
 def show(value: str, out: str, examples: int, as_json: bool, **more: Optional[str]) -> None:

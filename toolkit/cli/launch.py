@@ -28,19 +28,11 @@ DEFAULT_KILLS = 3
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
 )
 @flag(
-    "--workers",
-    "N",
-    "Processes that train, the chief included [default 2].",
-    click.IntRange(1, 64),
-    default=2,
+    "--workers", "N", "Processes that train, the chief included.", click.IntRange(1, 64), default=2
 )
-@flag("--ps", "N", "Parameter servers [default 0].", click.IntRange(0, 64), default=0)
+@flag("--ps", "N", "Parameter servers.", click.IntRange(0, 64), default=0)
 @flag(
-    "--restarts",
-    "N",
-    "Restart the processes so often after one of them has died [default 3].",
-    click.IntRange(0),
-    default=3,
+    "--restarts", "N", "Restart the processes so often after a death.", click.IntRange(0), default=3
 )
 @flag(
     "--chaos",

@@ -30,10 +30,7 @@ UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of bette
 @click.command()
 @click.argument("folders", metavar="[DIR]...", nargs=-1)
 @flag(
-    "--sort",
-    "KEY",
-    "metric, step, time, created or name, or an option or a metric [default created].",
-    default="created",
+    "--sort", "KEY", "metric, step, time, created, name, an option or a metric.", default="created"
 )
 @switch("--reverse", "The other way round: worst, oldest or last first.")
 @flag(

@@ -52,11 +52,7 @@ def _select(words: Words) -> Selection:
     click.IntRange(1, 1000000),  # six digits name so many files
 )
 @flag(
-    "--seed",
-    "S",
-    "Seed of the random numbers; the same seed gives the same samples. Default: 0.",
-    click.IntRange(0, 2**32 - 1),
-    default=0,
+    "--seed", "S", "The same seed gives the same samples.", click.IntRange(0, 2**32 - 1), default=0
 )
 @flag(
     "-o --out --output out",  # `toolkit predict` calls it --output

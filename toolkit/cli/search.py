@@ -86,13 +86,7 @@ _OWN_FLAGS = (
     "Metric of the validation split that chooses [default --best-metric, else the first].",
 )
 @flag("--study-seed", "N", "Seed of the sampler.", click.IntRange(0))
-@flag(
-    "--workers",
-    "N",
-    "Trials at a time on this machine [default 1].",
-    click.IntRange(1, 256),
-    default=1,
-)
+@flag("--workers", "N", "Trials at a time on this machine.", click.IntRange(1, 256), default=1)
 @switch("--dry-run", "Check all, print the plan; train none.")
 @model_flags
 @click.pass_context

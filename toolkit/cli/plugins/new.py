@@ -40,14 +40,14 @@ _NAME = re.compile("[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 @flag(
     "--kind",
     "model|extension|command",
-    "What to start: a model plugin (default), an extension, or a command.",
+    "What to start: a model plugin, an extension, or a command.",
     click.Choice(["model", "extension", "command"]),
     default="model",
 )
 @flag(
     "--from sample",
     f"[{'|'.join([DEFAULT, *SAMPLES])}]",
-    f"The model to start from [default {DEFAULT}].",
+    "The model to start from.",
     click.Choice([DEFAULT, *SAMPLES]),
     default=DEFAULT,
 )
