@@ -17,7 +17,7 @@ from typing import (
     Union,
 )
 
-from .display.console import Console
+from .display.console import Console, NotebookConsole, is_notebook
 from .display.waits import follow_steps, waiting
 from .errors import UsageError
 from .plugins import Plugin, Plugins, load
@@ -191,8 +191,6 @@ def _choose_console(say: Union[Callable[[str], None], bool, None]) -> Console:
     """As the argument of `train` says; by default, one for who called."""
     if callable(say):
         return _LineConsole(say)
-    from .display.notebook import NotebookConsole, is_notebook
-
     if say is False:
         return quiet()
     if is_notebook():

@@ -1,4 +1,4 @@
-"""The console output of a run, on stderr: a progress bar on a terminal, plain lines elsewhere."""
+"""The console output of a run: a progress bar on a terminal, one line in a notebook, else lines."""
 
 from __future__ import annotations
 
@@ -159,6 +159,42 @@ class Console:
             self._remove_row = None
 
 
+class NotebookConsole(Console):
+    """Writes to stdout, where a notebook does not colour lines as errors; progress is one line that
+    is written again in its place.
+    """
+
+    is_terminal = False
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout, every_secs=0.5)
+        self._width = 0  # of the line of progress that others replace
+
+    def show(self, text: str) -> None:
+        first, *rest = text.split("\n")
+        first = f"\r{first.ljust(self._width)}" if self._width else first
+        super().show("\n".join([first, *rest]))
+        self._width = 0
+
+    def show_progress(self, text: str) -> None:
+        self._stream.write(f"\r{text.ljust(self._width)}")
+        self._stream.flush()
+        self._width = len(text)
+
+    def stop(self) -> None:
+        super().stop()
+        if self._width:
+            self._stream.write("\n")
+        self._width = 0
+
+
+def is_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this code."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return hasattr(shell, "kernel")
+
+
 def progress_line(record: Mapping[str, Any], total_steps: int) -> str:
     """`step 500/2000  loss 0.1234  accuracy 0.9630  12345 examples/s  4 s left`."""
     metrics = _join_metrics(record, MAX_METRICS)
@@ -173,7 +209,6 @@ def progress_line(record: Mapping[str, Any], total_steps: int) -> str:
 
 def _join_metrics(record: Mapping[str, Any], limit: int) -> str:
     """The first metrics of a record, FIRST_METRICS first: `loss 0.1234  accuracy 0.9630`."""
-    names = [name for name, value in record.items() if isinstance(value, float)]
-    names = sorted(set(names) - set(SPEED_FIELDS), key=names.index)
+    names = [n for n, value in record.items() if isinstance(value, float) and n not in SPEED_FIELDS]
     names.sort(key=lambda name: name not in FIRST_METRICS)  # stable
     return "  ".join(f"{name} {format_number(record[name])}" for name in names[:limit])
