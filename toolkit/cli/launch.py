@@ -21,7 +21,6 @@ COMMANDS = ("run", "resume")
 TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them for each process
 TASK_VARIABLES = ("TF_CONFIG", "TOOLKIT_CLUSTER", "TOOLKIT_TASK", "TOOLKIT_CHANNEL_PORT")
 EXAMPLE = "toolkit launch --workers 2 -- run PLUGIN"
-DEFAULT_KILLS = 3
 
 
 @click.command(
@@ -34,14 +33,7 @@ DEFAULT_KILLS = 3
 @flag(
     "--restarts", "N", "Restart the processes so often after a death.", click.IntRange(0), default=3
 )
-@flag(
-    "--chaos",
-    "[N]",
-    f"Kill a random process N times, and restart [without N: {DEFAULT_KILLS}].",
-    click.IntRange(1),
-    is_flag=False,
-    flag_value=DEFAULT_KILLS,
-)
+@flag("--chaos", "N", "Kill a random process N times, and restart.", click.IntRange(1))
 @flag("--chaos-seed", "N", "Seed of these kills [default 0].", int)
 @verbose_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] run|resume ...")
