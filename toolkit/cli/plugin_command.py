@@ -15,7 +15,7 @@ import click
 
 from .. import config as configuration
 from ..cli_options import Command
-from ..errors import InterruptedRun, UsageError
+from ..errors import UsageError
 from ..options import variable_name
 from ..plugins import Plugins, choose, is_name, trust_everything
 from ..storage.own_folders import is_run
@@ -213,11 +213,7 @@ class PluginCommand(ShortCommand):
             choose(reference)  # what the flags name is the user's own choice
         if words.all("--trust"):
             trust_everything()
-        try:
-            ctx.obj = self._select(words)
-        except KeyboardInterrupt:
-            message = "Interrupted while the plugins were loading; nothing was written."
-            raise InterruptedRun(message) from None
+        ctx.obj = self._select(words)
         own = {flag for param in self.own_params for flag in param.opts}
         flags = [flag for flag in self._plugin_flags(ctx.obj.plugins) if not own & set(flag.opts)]
         self.params = [*self.own_params, *flags]
