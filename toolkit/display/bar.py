@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, Iterable, TextIO
+from typing import Any, Iterable, TextIO
 
 from rich.console import Console as RichConsole
 from rich.progress import (
     BarColumn,
     Progress,
     Task,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -22,12 +21,11 @@ from .escapes import escape_controls, escape_line
 
 REDRAWS_PER_SEC = 4
 
-ReadRow = Callable[[float], Dict[str, Any]]
-
 
 class Bar(Progress):
     """The newest of some rows at the bottom of a terminal: a text, a bar, another text, the time.
-    It reads what they show when it draws, so that the work never waits for it.
+    It reads what they show when it draws, so that the work never waits for it, by the field "read"
+    of each task, see `Console.add_row`; texts are escaped.
     """
 
     def __init__(self, stream: TextIO):
@@ -42,18 +40,6 @@ class Bar(Progress):
             # What a command writes to a file stays in it.
             redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
         )
-
-    def add_row(self, read: ReadRow) -> TaskID:
-        """Show a row in place of the others, until `remove_row`. `read` maps the speed, in units of
-        "completed" per second, to the values "description", "completed", "total" (None if it is
-        unknown) and "text", which are escaped.
-        """
-        return self.add_task("", total=None, text="", read=read)
-
-    def remove_row(self, row: TaskID) -> None:
-        """Take a row away."""
-        self.remove_task(row)
-        self.refresh()
 
     def make_tasks_table(self, tasks: Iterable[Task]) -> Table:
         """Draw the newest row alone: what it waits for is a part of what the others do."""

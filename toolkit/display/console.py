@@ -73,7 +73,10 @@ class Console:
                 self._terminal = None
 
     def add_row(self, read: Callable[[float], Dict[str, Any]]) -> Callable[[], None]:
-        """Draw a row with a bar on the terminal, see `Bar.add_row`; return what removes it."""
+        """Draw a row with a bar in place of the others; return what removes it. `read` maps the
+        speed, in units of "completed" per second, to the values "description", "completed", "total"
+        (None if it is unknown) and "text".
+        """
         with self._lock:
             if self._bar is None:
                 from .bar import Bar
@@ -82,11 +85,12 @@ class Console:
                 stream = getattr(self._stream, "unescaped", self._stream)
                 self._bar = Bar(self._terminal or stream)
                 self._bar.start()
-            row = self._bar.add_row(read)
+            row = self._bar.add_task("", total=None, text="", read=read)
 
         def remove() -> None:
             with self._lock:
-                self._bar.remove_row(row)
+                self._bar.remove_task(row)
+                self._bar.refresh()
                 if not self._bar.tasks:
                     self._bar.stop()
                     self._bar = None
