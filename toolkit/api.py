@@ -220,9 +220,8 @@ class _LineConsole(Console):
         super().start(total_steps, read_step)
         follow_steps(total_steps, read_step)
 
-    @property
-    def has_lines(self) -> bool:
-        return False
+    def show_progress(self, text: str) -> None:
+        pass
 
 
 # --------------------------------------------------------------------------------------- open data

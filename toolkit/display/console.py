@@ -147,14 +147,10 @@ class Console:
         secs = max(self._every_secs, (now - self._start_time) // 100)
         if is_last or now - self._last_line_time >= secs:
             self._last_line_time = now
-            self.file.write(progress_line(record, self._total_steps))
-            if self.has_lines:
-                self.show_progress(progress_line(record, self._total_steps))
-
-    @property
-    def has_lines(self) -> bool:
-        """Whether it shows progress as lines: there is no bar."""
-        return self._remove_row is None
+            line = progress_line(record, self._total_steps)
+            self.file.write(line)
+            if self._remove_row is None:
+                self.show_progress(line)
 
     def stop(self) -> None:
         """Remove the bar; lines remain."""

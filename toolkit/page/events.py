@@ -59,10 +59,8 @@ def list_log_events(entries: Iterable[Entry]) -> List[Event]:
             events.append(Event(step, "branch", f"branches off {name} at step {step:,}"))
         if values and entry.is_session:
             if last:
-                changes, options = (
-                    find_session_changes(last, values),
-                    find_option_changes(last, values),
-                )
+                changes = find_session_changes(last, values)
+                options = find_option_changes(last, values)
                 text = f"resumes at step {step:,}" if step else "continues from its beginning"
                 text += f", with {', '.join(options)}" if options else ""
                 text += f", not bit-exactly: {'; '.join(changes)}" if changes else ""
