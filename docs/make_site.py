@@ -83,9 +83,8 @@ def describe_commands(group, parent):
         yield text_block("\n".join(examples)) if examples else ""
         sections = cli_help.group_flags(context, command.get_params(context))
         for title, flags in sections.items():
-            records = [flag.get_help_record(context) for flag in flags]
             head = ("flag", "" if title == cli_help.OWN else title)
-            yield table(head, [(code(flag), cell(text)) for flag, text in records])
+            yield table(head, [(code(flag), cell(text)) for _, (flag, text) in flags])
 
 
 # ----------------------------------------------------------------------------------- options
@@ -120,7 +119,7 @@ def describe_plugin(entry):
 def list_options(flags, changeable, level="## "):
     """A table for each group of options; level: of its heading, "" for none."""
     for title, members in cli_help.group_flags(click.Context(app), flags).items():
-        rows = [describe_option(flag.field, changeable) for flag in members]
+        rows = [describe_option(flag.field, changeable) for flag, _ in members]
         yield f"{level}{title}\n" if level and rows else ""
         yield table(("option", "type", "default", ""), rows) if rows else ""
 

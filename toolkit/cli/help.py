@@ -23,7 +23,8 @@ PLUGIN = "Plugin "  # what the titles of plugins' groups begin with
 WIDTH = 78
 HELP = re.compile("--help|-[a-z]*h[a-z]*")
 
-Sections = Dict[str, List[click.Option]]  # the visible flags of each group, by its title
+Row = Tuple[str, str]  # a flag with what stands for its value, and its help
+Sections = Dict[str, List[Tuple[click.Option, Row]]]  # the visible flags by the title of a group
 
 
 class ShortCommand(click.Command):
@@ -64,10 +65,9 @@ class ShortCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = group_flags(ctx, self.get_params(ctx))
-        records = {title: [_record(ctx, flag) for flag in sections[title]] for title in sections}
         topics = {t: t[len(PLUGIN) :] if t.startswith(PLUGIN) else t.lower() for t in sections}
         if not self.topic:
-            self._write_short(ctx, formatter, sections, records[OWN])
+            self._write_short(formatter, sections)
             names = [topics[title] for title in sections if title != OWN or self._most_used]
             if names:
                 formatter.write_paragraph()
@@ -81,31 +81,27 @@ class ShortCommand(click.Command):
             raise UsageError(f"There is no help on '{self.topic}'.", hint=hint)
         for title in titles:
             with formatter.section("Options" if title == OWN else title):
-                formatter.write_dl(records[title])
+                formatter.write_dl([row for _, row in sections[title]])
 
-    def _write_short(
-        self,
-        ctx: click.Context,
-        formatter: click.HelpFormatter,
-        sections: Sections,
-        rows: List[Tuple[str, str]],
-    ) -> None:
-        """Write the most used flags, or else these rows, and the names of the plugins' flags."""
+    def _write_short(self, formatter: click.HelpFormatter, sections: Sections) -> None:
+        """Write the most used flags and the names of the plugins' flags, or else the own flags."""
         if not self._most_used:
             with formatter.section("Options"):
-                formatter.write_dl(rows)
+                formatter.write_dl([row for _, row in sections[OWN]])
             return
-        flags, rows = {flag.name: flag for section in sections.values() for flag in section}, []
+        flags = {flag.name: (flag, row) for rows in sections.values() for flag, row in rows}
+        rows = []
         for name, text in self._most_used.items():  # with the default that holds with the plugin
-            default = getattr(getattr(flags[name], "field", None), "default", None)
+            flag, (form, _) = flags[name]
+            default = getattr(getattr(flag, "field", None), "default", None)
             text += "" if default is None else f" [default {format_value(default)}]"
-            rows.append((_record(ctx, flags[name])[0], text))
+            rows.append((form, text))
         with formatter.section("Most used"):
             formatter.write_dl(rows)
         of_plugins = [title for title in sections if title.startswith(PLUGIN)]
         size = (3 if len(of_plugins) == 1 else 1) * (WIDTH - 20)
         for title in of_plugins:
-            names = " ".join(flag.opts[0] for flag in sections[title])
+            names = " ".join(flag.opts[0] for flag, _ in sections[title])
             with formatter.section(title):
                 text = textwrap.shorten(
                     names, size, placeholder=" and more", break_on_hyphens=False
@@ -117,13 +113,8 @@ def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> Sectio
     """Return the visible flags by group: the command's own first, those of plugins last."""
     groups: Sections = {OWN: []}
     for param in params:
-        if isinstance(param, click.Option) and param.get_help_record(ctx) is not None:
-            groups.setdefault(getattr(param, "group", OWN), []).append(param)
+        row = param.get_help_record(ctx)
+        if isinstance(param, click.Option) and row is not None:
+            groups.setdefault(getattr(param, "group", OWN), []).append((param, row))
     titles = sorted(groups, key=lambda title: (title.startswith(PLUGIN), title == "Cluster"))
     return {title: groups[title] for title in titles}
-
-
-def _record(ctx: click.Context, flag: click.Option) -> Tuple[str, str]:
-    record = flag.get_help_record(ctx)
-    assert record is not None  # it is visible
-    return record
