@@ -10,6 +10,7 @@ import click
 from .. import cli_options as shared
 from ..display.table import format_table
 from ..display.waits import waiting
+from ..errors import UsageError
 from .common import flag, output_flags, print_result
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ def compare(
 def _read_records(paths: Sequence[str]) -> List[RunRecord]:
     """The records of two or more runs, without damaged ones among them. Raises ToolkitError."""
     from ..comparison.record import read_runs
-    from ..errors import UsageError
 
     runs = read_runs(paths, shared.warn)
     for run in runs:

@@ -92,9 +92,7 @@ def _decode(array: Any) -> Any:
 
 def _json_rows(names: List[str], predictions: Columns) -> List[Dict[str, Any]]:
     return [
-        dict(
-            {"file": name}, **{column: values[i].tolist() for column, values in predictions.items()}
-        )
+        {"file": name, **{column: values[i].tolist() for column, values in predictions.items()}}
         for i, name in enumerate(names)
     ]
 

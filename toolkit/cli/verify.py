@@ -6,25 +6,22 @@ import contextlib
 import os
 import re
 import tempfile
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 import click
 
 from ..cli_options import print_json, writing_output
 from ..display.waits import waiting
+from ..errors import CheckFailed, UsageError
+from ..storage.run_folder import shell_argument
+from ..storage.run_folder import RunFolder, driver_of, open_run
 from .common import flag, model_flags, print_lines, say
-
-if TYPE_CHECKING:
-    from ..storage.run_folder import RunFolder
 
 Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 
 
 def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str]) -> Any:
     """The steps of --replay FROM:TO."""
-    from ..errors import UsageError
-    from ..storage.run_folder import shell_argument
-
     match = re.fullmatch(r"(-?\d{1,18})?:(-?\d{1,18})?", ":" if text is None else text, re.ASCII)
     if match is None:
         hint = "Either may be omitted; ':' selects the steps between the last two checkpoints."
@@ -60,8 +57,6 @@ def verify(
     The exit code is 6 if something is not as it was committed; the error names the first fault.
     """
     from ..audit.checks import refuse_faults, run_checks
-    from ..errors import CheckFailed, UsageError
-    from ..storage.run_folder import open_run
 
     if seed is not None and chaos is None:
         raise UsageError("--seed is that of --chaos, which is not set.", hint="Add --chaos N.")
@@ -135,8 +130,6 @@ def _chaos(folder: RunFolder, path: str, kills: int, seed: int) -> Tuple[Dict[st
     """What came of a copy that was killed, as JSON and as a line."""
     from ..audit.chaos import kill_copies
     from ..audit.replay import check_initial_weights, find_segment
-    from ..errors import UsageError
-    from ..storage.run_folder import driver_of
 
     driver = driver_of(folder.path)
     if driver:
