@@ -12,6 +12,7 @@ import click
 from ..cli_options import Command, FloatRange
 from ..cluster.definition import read_cluster
 from ..cluster.tasks import Cluster, ClusterSettings
+from ..display.console import Console
 from ..errors import ToolkitError, UsageError
 from ..option_changes import has_other_length
 from ..options import CoreOptions, flag_name, variable_name
@@ -21,7 +22,6 @@ from ..storage.run_folder import RunFolder, open_run
 
 if TYPE_CHECKING:
     from ..cluster.channel import Channel
-    from ..display.console import Console
     from ..training.peers import NoPeers
     from ..training.setup import Job
 
@@ -122,8 +122,6 @@ def _open_channel(cluster: Cluster, console: Console) -> Channel:
 @contextlib.contextmanager
 def reporting_failure(cluster: Optional[Cluster]) -> Iterator[None]:
     """End the other processes, too, if the block, which opens no channel, fails in the chief."""
-    from ..display.console import Console
-
     try:
         yield
     except ToolkitError as error:
@@ -137,7 +135,6 @@ def dismiss_peers(cluster: Optional[Cluster]) -> None:
     if cluster is None:
         return
     from ..cluster.channel import Channel
-    from ..display.console import Console
 
     Channel(cluster, Console().log).dismiss("Nothing is left to do.")
 
@@ -145,7 +142,6 @@ def dismiss_peers(cluster: Optional[Cluster]) -> None:
 def follow_chief(job: Job, cluster: Cluster) -> int:
     """Train as the chief commands, or serve variables; return the exit code."""
     from ..cluster.channel import JobEnded
-    from ..display.console import Console
     from ..training.follower import Follower
     from ..training.parameter_servers import ServerFollower, serve_variables
 

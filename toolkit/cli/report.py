@@ -10,6 +10,7 @@ import click
 from .. import cli_options as shared
 from ..display.waits import waiting
 from ..errors import ToolkitError, UsageError
+from ..files import atomic_write
 from ..storage.run_folder import RunFolder
 from .common import flag, output_flags, print_result
 
@@ -29,7 +30,6 @@ def report(run_folders: Sequence[str], output: Optional[str], as_json: bool) -> 
     RUN/report.html; the same folder gives the same bytes.
     """
     from ..comparison.record import read_runs
-    from ..files import atomic_write
     from ..page.writer import PAGE
 
     path = None if output is None else shared.resolve_output(output, is_page=True)

@@ -14,6 +14,7 @@ from .. import cli_options as shared
 from .. import config as configuration
 from .. import option_changes
 from ..cluster.tasks import Cluster, describe_resume
+from ..display.console import Console
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError, UsageError, suggest
 from ..options import AUTO, NOT_SET, PRESET, Origin, Resolved, map_paths
@@ -260,7 +261,6 @@ def _resume(
 
 
 def _train(order: Order, job: Job, is_branch: bool = False, is_trained: bool = False) -> int:
-    from ..display.console import Console
     from ..training.trainer import Trainer
 
     console = Console(every_secs=job.options.console_secs)

@@ -14,6 +14,7 @@ import click
 
 from ...cli_options import HelpGroup, json_option
 from ...display.table import format_table
+from ...plugins import list_commands, list_plugins
 from ..common import print_result
 from .check import check
 from .new import new
@@ -32,8 +33,6 @@ def list_(as_json: bool) -> None:
 
     Only the metadata of packages is read; no plugin is imported.
     """
-    from ...plugins import list_commands, list_plugins
-
     entries = list_plugins() + list_commands()
     print_result(as_json, [dict(entry._asdict()) for entry in entries], _describe(entries))
 

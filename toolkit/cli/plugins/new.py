@@ -16,6 +16,7 @@ import click
 
 from ...cli_options import json_option, resolve_output, writing_output
 from ...errors import UsageError
+from ...plugins import list_commands, list_plugins
 from ...storage.run_folder import shell_argument
 from ..common import flag, print_result
 
@@ -150,7 +151,6 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
 
 def _check_name(name: str, kind: str) -> None:
     """Refuse a name that no package can have, or that an installed plugin has."""
-    from ...plugins import list_commands, list_plugins
     from ..app import COMMANDS
 
     identifier = name.replace("-", "_")

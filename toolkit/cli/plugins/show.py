@@ -8,6 +8,7 @@ import click
 
 from ...display.table import format_table
 from ...errors import ToolkitError, UsageError
+from ...options import describe
 from ...plugins import (
     HOOKS,
     Plugins,
@@ -98,8 +99,6 @@ def show(ctx: click.Context, name: str, summary: bool, as_json: bool, **flags: A
 
 def _describe(name: str) -> Dict[str, Any]:
     """Load a plugin, and return what is to be known of it."""
-    from ...options import describe
-
     entries = [entry for entry in list_plugins() if entry.name == name]
     kind = find_kind(name)
     facts: Dict[str, Any] = {"name": name, "kind": kind, "distribution": "", "version": ""}
