@@ -18,6 +18,7 @@ from ..cli_options import Command
 from ..errors import UsageError
 from ..options import variable_name
 from ..plugins import Plugins, choose, is_name, trust_everything
+from ..storage.branch import find_branch_point
 from ..storage.own_folders import is_run
 from ..storage.run_folder import RunFolder, open_run
 from ..storage.source_copies import naming_copies
@@ -162,8 +163,6 @@ def select_from_run(folder: RunFolder, step: str = "") -> Selection:
     branch begins, by default the newest one.
     """
     if re.fullmatch(r"\s*\+?\d+\s*", step):  # click refuses what is no number
-        from ..storage.branch import find_branch_point
-
         values = find_branch_point(folder, int(step)).config(folder)
         config = configuration.parse_values(folder.path, values, folder.file("config.json"))
     else:

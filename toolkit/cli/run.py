@@ -19,6 +19,7 @@ from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError, UsageError, suggest
 from ..options import AUTO, NOT_SET, PRESET, Origin, Resolved, map_paths
 from ..preset_choice import recorded_choices
+from ..storage.branch import create_branch, find_branch_point
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
@@ -312,8 +313,6 @@ def _open_branch(order: Order, folder: RunFolder, step: int, path: str) -> Itera
     """Create the folder of a branch; remove it if an error ends the block before the first session
     of the branch has begun.
     """
-    from ..storage.branch import create_branch, find_branch_point
-
     branch = create_branch(folder, find_branch_point(folder, step), path, order.config(path))
     count = len(branch.commits.entries())
     try:
@@ -362,8 +361,6 @@ def _refuse_changes(
     """Refuse other values of options that the result depends on than in the last session, or in
     that of the step at which a branch is to begin, unless --allow names them.
     """
-    from ..storage.branch import find_branch_point
-
     options = order.resolved.options
     known = [*type(options).model_fields, "plugin", "with"]
     names = [text.replace("-", "_") for text in allow]
