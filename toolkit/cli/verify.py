@@ -13,8 +13,7 @@ import click
 from ..cli_options import print_json, writing_output
 from ..display.waits import waiting
 from ..errors import CheckFailed, UsageError
-from ..storage.run_folder import shell_argument
-from ..storage.run_folder import RunFolder, driver_of, open_run
+from ..storage.run_folder import RunFolder, driver_of, open_run, shell_argument
 from .common import flag, model_flags, print_lines, say
 
 Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
