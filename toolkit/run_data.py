@@ -35,18 +35,12 @@ class RunData:
     """
 
     def __init__(self, dataset: Dataset, plugins: Plugins, recorded: Optional[DataSpec] = None):
-        train = dataset.splits["train"]
         self.dataset = dataset
         self.hooks = ExampleHooks(
             filter=example_hook(plugins, "filter"),
             convert=example_hook(plugins, "convert"),
         )
-        if not len(train):
-            raise DataError(
-                f"The split 'train' of the data '{dataset.name}' is empty.",
-                hint="Give at least one example to train on.",
-            )
-        spec = model_spec(dataset.spec, train, self.hooks)
+        spec = model_spec(dataset.spec, dataset.splits["train"], self.hooks)
         if dataset.spec.num_classes:  # of others, the hook `convert` makes the classes
             self.hooks = self.hooks._replace(num_classes=spec.num_classes)
         self._cache: Dict[str, Split] = {}

@@ -71,11 +71,6 @@ class OpenEvaluation:
         run_data, options, own_splits = _open_data(model, data, log)
         self.data_name = data or run_data.dataset.name
         check_fit(run_data.spec.flat, model.data, "The data")
-        if run_data.spec.num_classes > model.data.num_classes > 0:
-            raise DataError(
-                f"The data has {run_data.spec.num_classes} classes, the model was trained on "
-                f"{model.data.num_classes}."
-            )
         is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
         has_default = data is None and bool(run_data.splits.get(default_split))
         if split is None:

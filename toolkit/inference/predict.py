@@ -32,7 +32,7 @@ import numpy as np
 from ..data.arrays.idx import read_idx, starts_as_idx
 from ..data.arrays.npz import read_arrays
 from ..data.column import TEXT, as_array
-from ..data.examples import LENGTH, Split, describe, without_lengths
+from ..data.examples import LENGTH, Split, without_lengths
 from ..data.files.cache import translate_read_errors
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
@@ -48,6 +48,7 @@ from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_spe
 from ..data.prepare import ExampleHooks, prepare
 from ..data.reading_options import ColumnOptions, ImageOptions
 from ..data.records.record_files import is_record_file
+from ..data.same_data import check_fit
 from ..data.sources import open_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
@@ -261,14 +262,8 @@ def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
     model = spec if keys is None else spec._replace(records=dict(keys, labels=()))
     dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, model=model)
     split = Split(pack_role(without_lengths(dataset.splits["train"].columns), FEATURES))
-    expected = {key: each[:2] for key, each in spec.flat.items() if not key.startswith(LABELS)}
-    actual = {key: each[:2] for key, each in split.components.items() if key in expected}
-    if actual != expected:
-        raise DataError(
-            f"{path}: the model was trained on {spec.describe_features()}, found "
-            f"{describe(split).describe_features()}.",
-            hint="Give records with the features of the training data.",
-        )
+    labels = {key: each for key, each in spec.flat.items() if key.startswith(LABELS)}
+    check_fit({**labels, **split.components}, spec, path)
     return _read_split(split)
 
 
