@@ -134,34 +134,24 @@ def _make_reader(
 
 
 class Probe:
-    """Notes what the hooks of a plugin create and return, and changes nothing.
+    """Notes what a plugin trains, and changes nothing.
 
     Attributes:
-        variables: the names of those that exist when `optimize` is called: the model's.
-        trainable: the names of those of them that can be trained.
+        trainable: the names of the model's variables that can be trained.
         frozen: the names of those of them that a group freezes.
         trained: name of an update -> the names of the variables that it trains.
-        losses: what `loss` returned.
     """
 
     # A plugin that trains by an optimizer of its own passes it no gradients, and is no worse.
     only_observes = True
 
     def __init__(self) -> None:
-        self.variables: Set[str] = set()
         self.trainable: List[str] = []
         self.frozen: Set[str] = set()
         self.trained: Dict[str, Set[str]] = {}
-        self.losses: Any = None
-
-    @hookimpl(wrapper=True)
-    def loss(self) -> Iterator[None]:
-        self.losses = yield
-        return self.losses
 
     @hookimpl(wrapper=True)
     def optimize(self, run: Any) -> Iterator[None]:
-        self.variables = {v.op.name for v in tf.global_variables()}
         self.trainable = [v.op.name for v in tf.trainable_variables()]
         run.change_gradients(self)
         op = yield
