@@ -18,16 +18,7 @@ import os
 import stat
 import sys
 import tempfile
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    Optional,
-    Sequence,
-    TypeVar,
-)
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, TypeVar
 
 import click
 

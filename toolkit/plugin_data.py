@@ -85,7 +85,7 @@ def open_from_plugin(
     reads_files = any(map(_identities, splits.values()))
     hashes = {n: _hash_split(splits[n]) for n in sorted(splits)} if reads_files else None
     dataset = Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=hashes)
-    dataset.option_names = frozenset(watched.names)
+    dataset.option_names = watched.names
     return dataset
 
 

@@ -9,18 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    FrozenSet,
-    Iterator,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -239,7 +228,7 @@ class Dataset:
         self.splits = dict(splits)
         self.files = dict(files or {})
         self.notes = list(notes)
-        self.option_names: FrozenSet[str] = frozenset()
+        self.option_names: Set[str] = set()
         self._sha256 = sha256
 
     def partition(self) -> str:

@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Set,
-    Union,
-)
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Union
 
 import numpy as np
 
@@ -354,7 +342,7 @@ class _ExampleArrays:
     of tensors [N, ...], which a hook returned by name.
     """
 
-    def __init__(self, hook: str, tensors: Mapping[str, tf.Tensor], count: int):
+    def __init__(self, hook: str, tensors: Dict[str, tf.Tensor], count: int):
         self.tensors = list(tensors.values())
         self.by_name: Dict[str, np.ndarray] = {}
         self._hook, self._names, self._count = hook, list(tensors), count

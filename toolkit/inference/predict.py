@@ -14,18 +14,7 @@ import glob
 import itertools
 import os
 import re
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -289,7 +278,7 @@ def _read_inputs(path: str, specs: ArraySpecs) -> Flat:
     return {f"{FEATURES}/{name}": array for name, array in checked.items()}
 
 
-def _cut_sequences(arrays: Mapping[str, np.ndarray], sequences: Sequence[str]) -> Flat:
+def _cut_sequences(arrays: Dict[str, np.ndarray], sequences: Sequence[str]) -> Flat:
     """Arrays by name, with a list of rows without padding for each sequence, and no lengths."""
     cut: Flat = dict(arrays)
     for name in sequences:
@@ -411,7 +400,7 @@ def invert(images: np.ndarray) -> np.ndarray:
     return inverted
 
 
-def look_inverted(images: np.ndarray, brightness: Optional[Mapping[str, float]]) -> bool:
+def look_inverted(images: np.ndarray, brightness: Optional[Dict[str, float]]) -> bool:
     """Whether most images, uint8 [N, H, W, C], have ink and paper swapped in comparison with the
     training images, of which `brightness` has "border" and "mean" if they are images.
     """
@@ -447,7 +436,7 @@ def columns(
 
 
 def best_classes(
-    predictions: Mapping[str, np.ndarray], class_names: Sequence[str]
+    predictions: Dict[str, np.ndarray], class_names: Sequence[str]
 ) -> Optional[List[List[Tuple[str, float]]]]:
     """The three most probable classes of each example, with their probabilities, best first.
 

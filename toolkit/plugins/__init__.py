@@ -28,10 +28,4 @@ from .plugin import (
     plugin_name,
 )
 from .source_files import is_name, locate
-from .trust import (
-    UntrustedCode,
-    choose,
-    is_everything_trusted,
-    separate_command,
-    trust_everything,
-)
+from .trust import UntrustedCode, choose, is_everything_trusted, separate_command, trust_everything

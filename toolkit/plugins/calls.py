@@ -81,12 +81,7 @@ class Plugins:
         self._functions: Dict[str, List[HookFunction]] = {}
 
     @classmethod
-    def load(
-        cls,
-        reference: str,
-        extensions: Iterable[str] = (),
-        named_by: str = "",
-    ) -> Plugins:
+    def load(cls, reference: str, extensions: Iterable[str] = (), named_by: str = "") -> Plugins:
         """Load the plugins of a run; for `named_by` and errors, see `load`."""
         model = load(reference, "model", named_by)
         return cls(model, [load(name, "extension", named_by) for name in extensions])

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Tuple,
-    TypeVar,
-)
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, TypeVar
 
 import numpy as np
 
@@ -159,7 +148,7 @@ class Subject:
         resolved = self.resolve_without_data(**dict(self.values, **changes))
         return choose_presets(resolved, self.run_data).options
 
-    def _open_data(self, values: Mapping[str, Any]) -> RunData:
+    def _open_data(self, values: Dict[str, Any]) -> RunData:
         return open_run_data(self.plugins, self.resolve_without_data(**values).options)
 
     def _choose_data(self) -> Dict[str, Any]:
@@ -181,7 +170,7 @@ class Subject:
             return values
         raise next((e for e in errors if not isinstance(e, DataError)), errors[0])
 
-    def _try_step(self, values: Mapping[str, Any]) -> None:
+    def _try_step(self, values: Dict[str, Any]) -> None:
         """Build a step on examples, and raise what that raises."""
         run_data = self._open_data(values)
         resolved = self.resolve_without_data(**values)

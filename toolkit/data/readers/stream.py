@@ -23,14 +23,7 @@ from ...compat import tf
 from ...errors import DataError, ToolkitError
 from ..examples import Split
 from ..files.parallel import count_cores
-from ..prepare import (
-    NO_HOOKS,
-    ExampleConverter,
-    ExampleHooks,
-    filter_split,
-    iterate,
-    unbatch,
-)
+from ..prepare import NO_HOOKS, ExampleConverter, ExampleHooks, filter_split, iterate, unbatch
 from ..structure import pack
 from .batches import DEFAULT_OPTIONS, DEVICE, BatchForm, IteratorReader, ReaderOptions
 
