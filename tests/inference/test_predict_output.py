@@ -43,13 +43,6 @@ def test_a_line_has_the_best_classes_by_name(cli, run):
     )
 
 
-def test_many_scaled_pictures_give_one_note(cli, run):
-    result = cli("predict", run, "large")
-    assert len(result.out.splitlines()) == 18
-    first = os.path.join("large", "ant", "0.png")
-    assert result.err == f"note: 18 images are scaled to 8x8, the first, {first}, from 16x16\n"
-
-
 def test_a_picture_that_cannot_be_read_is_left_out_with_a_line_and_a_code(cli, run):
     pathlib.Path("large/bee/bad.png").write_text("<html>")
     result = cli("predict", run, "large/bee")

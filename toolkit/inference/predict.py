@@ -122,18 +122,17 @@ def read_examples(
     """Read the examples in image files, tables, TFRecord, .npz and IDX files as the training data
     was read, and without labels; or .npz files with the arrays that the hook `inputs` names.
 
-    `is_inverted` swaps light and dark. `log` is called with lines on images that cannot be read,
-    are scaled, or look inverted. Raises DataError where a file is missing, unreadable, or of
-    another shape, type or kind than others; UsageError where what are no images is to be inverted.
+    `is_inverted` swaps light and dark. `log` is called with lines on images that cannot be read or
+    look inverted. Raises DataError where a file is missing, unreadable, or of another shape, type
+    or kind than others; UsageError where what are no images is to be inverted.
     """
     graph, spec = model.predictor.graph, model.stored
     are_images = graph.takes_examples and is_images(spec)
     if is_inverted and not are_images:
         raise UsageError("The model is not fed images of bytes.", hint="Omit --invert.")
-    scaled: List[Tuple[str, str]] = []  # path and size of each image that is scaled
     if graph.takes_examples:
         images = images_like(spec, model.options)
-        read = _choose_reader(paths, spec, images, model.options.missing, scaled)
+        read = _choose_reader(paths, spec, images, model.options.missing)
     else:
         read = functools.partial(_read_inputs, specs=graph.input_specs)
     flats: List[Flat] = []
@@ -152,10 +151,6 @@ def read_examples(
         raise damaged[0]
     for fault in damaged:
         log(f"left out: {fault.message}")
-    if scaled:
-        (path, size), target = scaled[0], f"{spec.shape[1]}x{spec.shape[0]}"
-        many = f"{len(scaled)} images are scaled to {target}, the first, {path}, from {size}"
-        log(f"note: {many if len(scaled) > 1 else f'{path} is {size}, scaled to {target}'}")
     joined: Flat = {}
     for key in flats[0]:
         parts = [flat[key] for flat in flats]
@@ -204,11 +199,7 @@ def _list_files(path: str) -> List[str]:
 
 
 def _choose_reader(
-    paths: Sequence[str],
-    spec: DataSpec,
-    images: ImageOptions,
-    missing: str,
-    scaled: List[Tuple[str, str]],
+    paths: Sequence[str], spec: DataSpec, images: ImageOptions, missing: str
 ) -> Callable[[str], Flat]:
     """The function that reads each of the files. Raises DataError for a mixture, or no table."""
     is_of_table = spec.table is not None and not is_images(spec)
@@ -235,7 +226,7 @@ def _choose_reader(
     if spec.feature_names:
         return lambda path: _read_named(path, spec)
     kinds = {path: _file_kind(path) for path in paths}  # a missing file ends it before any work
-    return lambda path: {FEATURES: _read_plain(path, kinds[path], spec, images, scaled)}
+    return lambda path: {FEATURES: _read_plain(path, kinds[path], spec, images)}
 
 
 def _is_table(path: str, may_have_any_ending: bool) -> bool:
@@ -322,9 +313,7 @@ def _file_kind(path: str) -> str:
     return "idx" if _IDX_NAME.search(name) or starts_as_idx(path) else "image"
 
 
-def _read_plain(
-    path: str, kind: str, spec: DataSpec, images: ImageOptions, scaled: List[Tuple[str, str]]
-) -> np.ndarray:
+def _read_plain(path: str, kind: str, spec: DataSpec, images: ImageOptions) -> np.ndarray:
     """A file of a kind as examples [n, ...] of the training data's shape and dtype."""
     if kind == "idx":
         return _fit_shape(path, read_idx(path), spec)
@@ -344,15 +333,10 @@ def _read_plain(
             "images.",
             hint="Give an .npz file.",
         )
-    form = _form(spec, images)
     try:
-        image = read_image(path, form._replace(size=None))
-        if image.shape != spec.shape:
-            scaled.append((path, f"{image.shape[1]}x{image.shape[0]}"))
-            image = read_image(path, form)
+        return read_image(path, _form(spec, images))[np.newaxis]
     except DataError as error:
         raise _DamagedImage(error.message, hint=error.hint) from error
-    return image[np.newaxis]
 
 
 def _form(spec: DataSpec, images: ImageOptions) -> ImageForm:
