@@ -252,6 +252,8 @@ def test_a_check_names_all_images_that_cannot_be_read(cli, tree):
     assert "an empty file" in reasons["dog/0.png"]
     result = cli("data", "check", folder)
     assert result.code == 4 and all(f"corrupt  {name}: " in result.out for name in reasons)
+    os.mkdir(os.path.join(folder, "fox"))
+    assert "fox: expected images, found none." in cli("data", "check", folder, "--skip-damaged").err
 
 
 def test_damaged_images_are_left_out_counted_and_named(tree):

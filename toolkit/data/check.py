@@ -36,6 +36,8 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
             folder = resolve_path(value)
             if not (value.startswith(("images:", "pairs:")) and os.path.isdir(folder)):
                 raise
+            if "images" in settings and settings["images"].skip_damaged:
+                raise  # the reason is not what is left out
             faults = corrupt_images(list_image_files(folder))
             if not faults:
                 raise
