@@ -93,6 +93,7 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
         ("learning-rate <= 1e-2", ["a"]),
         ("status=finished", ["a", "b"]),
         ("accuracy>=0.9", ["a"]),
+        ("accuracy=0.9", ["a"]),
         ("top-3>0.9", ["a"]),
         ("with=ema", ["b"]),
         ("clip=none", ["a"]),
@@ -104,7 +105,8 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
     ],
 )
 def test_conditions_compare_options_metrics_and_fields(here, cli, condition, matches):
-    write_run("a", metrics={"accuracy": 0.9, "top-3": 0.95}, clip=None, flag=False)
+    metrics = {"accuracy": 0.8999999761581421, "top-3": 0.95}  # 0.9 in float32
+    write_run("a", metrics=metrics, clip=None, flag=False)
     write_run("b", learning_rate=0.1, flag=True, clip=2, **{"with": ["ema", "swa"]})
     result = cli.succeed("runs", ".", "--where", condition, "--sort", "name")
     assert names(result) == matches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import ctypes
 import math
 import operator
 import os
@@ -192,6 +193,8 @@ class Condition(NamedTuple):
         text, number = format_value(value), _as_number(value)
         limit = None if self.name == "created" else _as_number(self.value)  # a year is no number
         are_numbers = number is not None and limit is not None
+        if are_numbers and isinstance(value, float):  # a metric of 0.9 in float32 is 0.89999998
+            number, limit = (ctypes.c_float(x).value for x in (number, limit))
         if self.operator == "~":
             return self.value.lower() in text.lower()
         if self.operator in _ORDERS:
