@@ -16,6 +16,7 @@ from toolkit_extensions.lr_finder import MIN_STEPS
 import toolkit
 from toolkit import UsageError, testing
 from toolkit.display.console import Console
+from toolkit.storage.run_folder import RunFolder
 
 RATES = np.geomspace(1e-5, 10, 60)
 
@@ -119,6 +120,7 @@ def test_a_search_keeps_its_rates_and_its_proposal(data, tmp_path):
     search(tmp_path, data)
     with pytest.raises(UsageError, match="rise from 1e-07 to 10 over 100 steps"):
         search(tmp_path, data, steps=150)
+    assert RunFolder(str(tmp_path / "run")).state()["step"] == 100
     table = [float(row["learning_rate"]) for row in rows(tmp_path / "run")]
     assert len(table) == 100 and (table[0], table[-1]) == pytest.approx((1e-7, 10))
 

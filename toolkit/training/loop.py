@@ -96,7 +96,8 @@ class Loop:
         self._folder, self._weights = trainer.job.folder, trainer.initial_weights
         self._graph, self.reader = trainer.plan.graph, trainer.plan.reader
         self.tf_graph = self._graph.tf_graph
-        self.step, self.target = 0, trainer.total_steps
+        self.step = trainer.start.step if trainer.start else 0
+        self.target = trainer.total_steps
         self.session: Any = None
         # What the loop needs of a step with hooks.
         self.fetches = [self._graph.step_after, list(self._graph.averages)]
@@ -284,8 +285,7 @@ class Loop:
         """
         trainer, folder, checkpoint = self._trainer, self._folder, self._trainer.start
         if self._has_begun:
-            step = checkpoint.step if checkpoint else 0
-            raise RetryError(f"The session was lost at step {step}.")
+            raise RetryError(f"The session was lost at step {self.step}.")
         self._has_begun = True
         # The variables of the checkpoint. Damage to it was reported.
         if checkpoint is not None:
@@ -307,9 +307,8 @@ class Loop:
             assign_initial_values(session, run, self._job.plugins, read_split, self._weights)
         # The hooks' memory, the other processes, and the input, at its position.
         self._hooks.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
-        step = checkpoint.step if checkpoint else 0
-        self._peers.begin(session, step)
-        self.reader.initialize(session, step)
+        self._peers.begin(session, self.step)
+        self.reader.initialize(session, self.step)
 
     def begin_session(self, session: tf.Session) -> None:
         """Begin in the session whose state `restore` has given."""
