@@ -193,8 +193,8 @@ class Condition(NamedTuple):
         text, number = format_value(value), _as_number(value)
         limit = None if self.name == "created" else _as_number(self.value)  # a year is no number
         are_numbers = number is not None and limit is not None
-        if are_numbers and isinstance(value, float):  # a metric of 0.9 in float32 is 0.89999998
-            number, limit = (ctypes.c_float(x).value for x in (number, limit))
+        if isinstance(value, float) and limit is not None:  # a metric of 0.9 is 0.89999998
+            number, limit = ctypes.c_float(value).value, ctypes.c_float(limit).value
         if self.operator == "~":
             return self.value.lower() in text.lower()
         if self.operator in _ORDERS:
