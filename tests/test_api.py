@@ -132,8 +132,8 @@ def test_training_in_one_call_passes_on_its_log_and_does_not_repeat_a_finished_r
     assert f"accuracy {run.metrics['accuracy']:.4g}" in repr(run)
     assert open_trained("r").options.learning_rate == 0.5
     words = [line.split()[0] for line in lines]
-    assert words == ["run", "data", "data", "step", "done", "test", "page", "run"]
-    assert "step 2  validation" in lines[3]
+    assert words == ["run", "data", "step", "done", "test", "page", "run"]
+    assert "step 2  validation" in lines[2]
     assert toolkit.train(LINEAR, "r", steps=4).step == 4
     lines.clear()
     os.remove("r/manifest.json")  # which only shows what the commit log has

@@ -20,7 +20,7 @@ def test_results_go_to_stdout_and_plain_lines_with_the_time_left_to_stderr(cli, 
     argv = ["run", "--plugin", LINEAR, "--data", data, "--steps", 3]
     result = cli(*argv, "--log-steps", "1", "--console-secs", "0").ok()
     assert [line.split()[0] for line in result.out.splitlines()] == ["done", "test", "page", "run"]
-    assert [line.split()[0] for line in result.err.splitlines()[:3]] == ["run", "data", "data"]
+    assert [line.split()[0] for line in result.err.splitlines()[:3]] == ["run", "data", "step"]
     assert "\r" not in result.out + result.err and "\x1b" not in result.out + result.err
     lines = [line for line in result.err.splitlines() if "examples/s" in line]
     steps = [(line.split()[1], line.endswith(" s left")) for line in lines]

@@ -91,6 +91,16 @@ def test_a_process_whose_reader_has_gone_says_nothing(here):
     assert (here / "code").read_text() == "1\n"
 
 
+def test_a_stream_that_outlives_its_command_is_flushed_quietly_when_it_is_closed(capsys):
+    """As by a handler of `logging` that a library made meanwhile."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), streams.guarded() as kept:
+        pass
+    out.close()
+    kept.flush()
+    assert capsys.readouterr().err == ""
+
+
 def test_tensorflow_is_imported_without_stderr(here):
     """By code that calls the library: the command line would open the descriptor."""
     code = "from toolkit import tf; tf.constant(1)"

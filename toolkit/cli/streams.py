@@ -40,7 +40,8 @@ class GuardedStream:
             self.write(line)
 
     def flush(self) -> None:
-        if self._stream is not None:  # a closed stream has nothing to flush
+        # A closed one has nothing to flush; one of a program's own may lack the attribute.
+        if self._stream is not None and not getattr(self._stream, "closed", False):
             self._attempt(lambda stream: stream.flush())
 
     @property
