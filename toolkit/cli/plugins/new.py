@@ -157,7 +157,8 @@ def _check_name(name: str, kind: str) -> None:
     if not _NAME.fullmatch(name) or keyword.iskeyword(identifier):
         raise UsageError(
             f"'{name}' cannot be the name of a plugin.",
-            hint="Write lower-case letters and digits, with - or _ between words: my-model.",
+            hint="Write lower-case letters and digits, with - or _ between words: my-model. "
+            "No name is a keyword of Python.",
         )
     entries = [entry for entry in list_commands() + list_plugins() if entry.name == name]
     package = f"toolkit_{identifier}"

@@ -39,8 +39,8 @@ def keep_arrays(data: Any, label_kind: str = "auto") -> str:
     unknown = [str(name) for name in splits if name not in SPLITS]
     if unknown or "train" not in splits:
         raise DataError(
-            f"The data has the splits {', '.join(map(str, splits)) or 'none'}, expected "
-            f"{', '.join(SPLITS)}.",
+            f"The data has the splits {', '.join(map(str, splits)) or 'none'}, expected train, and "
+            "perhaps validation and test.",
             hint=_FORMS,
         )
     arrays: Dict[str, np.ndarray] = {}  # by the names of an .npz file: x_train, x_test_left, ...
