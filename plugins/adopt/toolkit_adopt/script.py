@@ -44,6 +44,7 @@ class Observer(Sessions):
 
     def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
         complete = (lambda graph: ()) if as_written else Order().complete
+        self._own_folders = own_folders(settings)
         self._path: List[str] = sys.path  # as it is when the script begins
         self.calls = Calls(settings["script"], complete, self.folders)
         super().__init__(settings["threads"], self.calls.refusal)
@@ -71,7 +72,7 @@ class Observer(Sessions):
         """The folders whose code is the script's, with those that it has put on `sys.path`."""
         put = [path for path in map(str, sys.path) if path not in self._path]
         more = [os.path.abspath(os.path.join(self.settings["directory"], path)) for path in put]
-        return [*own_folders(self.settings), *(path for path in more if path not in _whole())]
+        return [*self._own_folders, *(path for path in more if path not in _whole())]
 
     def run_script(self) -> None:
         """Execute the script, observed. Whatever it raises comes out of here."""
