@@ -316,7 +316,7 @@ def test_a_call_trains_unless_it_restores():
         names = {"tensor_names": ["b"], "shape_and_slices": [""], "dtypes": [tf.float32]}
         (found,) = tf.raw_ops.RestoreV2(prefix="a", **names)
         restores = table.assign(tf.concat([found, found], 0))  # in another form than in the file
-        calls = Calls("script.py", Order().complete)
+        calls = Calls("script.py", Order().complete, list)
         kinds = [
             calls.find(graph, [each.op], [], {})
             for each in (restores, table.assign_add([1.0, 2.0]))

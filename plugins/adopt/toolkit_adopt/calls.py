@@ -74,7 +74,10 @@ class Calls:
     """Finds the kind of each call, once for each; messages name lines of the script."""
 
     def __init__(
-        self, script: str, complete: Callable[[Any], Sequence[Any]], folders: Any = lambda: ()
+        self,
+        script: str,
+        complete: Callable[[Any], Sequence[Any]],
+        folders: Callable[[], Sequence[str]],
     ):
         # `complete` orders what a graph got since the last call, and returns its gates: each a
         # tensor, bool [], behind an update of a variable, for which others wait, and that update.
