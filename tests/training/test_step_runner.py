@@ -16,7 +16,7 @@ from toolkit.data.readers import stream
 from toolkit.errors import DataError, DivergedError, InterruptedRun
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import loop, step_runner
-from toolkit.training.step_runner import CALL_SECS, MAX_STEPS, StepRunner
+from toolkit.training.step_runner import CALL_SECS, MAX_STEPS, TRIAL_CALLS, StepRunner
 
 RARE = {"log_steps": 1000, "checkpoint_steps": 1000, "summary_steps": 1000, "evaluate": "no"}
 LOOP = {"steps_per_call": 50}
@@ -85,15 +85,35 @@ def test_the_step_count_never_passes_the_maximum(monkeypatch, max_steps, highest
     assert call_steps(monkeypatch, [0.0], 50, max_steps) == [min(50, highest)]
 
 
-@pytest.mark.parametrize("size, is_inline", [(32, True), (40000, False)])
-def test_a_small_step_in_memory_runs_in_the_calling_thread(monkeypatch, size, is_inline):
-    calls = []
-    monkeypatch.setattr(step_runner, "make_callable", lambda *args: calls.append(args[3]))
+@pytest.mark.parametrize("inline_secs, faster", [(0.001, True), (0.003, False)])
+def test_a_small_step_in_memory_runs_by_the_faster_threads(monkeypatch, inline_secs, faster):
+    clock, modes = [0.0], []
+
+    def make_call(*_, inline=False):
+        def call():
+            clock[0] += inline_secs if inline else 0.002
+            modes.append(inline)
+
+        return call
+
+    monkeypatch.setattr(step_runner, "time", mock.Mock(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(step_runner, "make_callable", make_call)
     with tf.Graph().as_default() as graph:
-        tf.matmul(tf.zeros([size, 100]), tf.zeros([100, 50]))
-    for in_memory in True, False:
+        tf.matmul(tf.zeros([32, 100]), tf.zeros([100, 50]))
+    runner = StepRunner(None, mock.Mock(tf_graph=graph, loop=None), in_memory=True)
+    for _ in range(2 * TRIAL_CALLS + 3):
+        runner.run(1)
+    assert modes == [False, True] * TRIAL_CALLS + [faster] * 3
+
+
+def test_a_large_step_and_one_that_reads_a_stream_have_no_trial(monkeypatch):
+    make = mock.Mock()
+    monkeypatch.setattr(step_runner, "make_callable", make)
+    for size, in_memory in (32, False), (40000, True):
+        with tf.Graph().as_default() as graph:
+            tf.matmul(tf.zeros([size, 100]), tf.zeros([100, 50]))
         StepRunner(None, mock.Mock(tf_graph=graph, loop=None), in_memory)
-    assert calls == [is_inline, False]
+    assert ["inline" in call[1] for call in make.call_args_list] == [False, False]
 
 
 def test_calls_end_before_each_due_step_and_the_run_ends_at_its_target(data, calls):

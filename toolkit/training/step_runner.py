@@ -1,10 +1,12 @@
 """Run steps without hooks: several in one session call, if the graph has a loop for that.
 
-How many is found by timing the run's own calls; it has no effect on what they compute.
+How many, and by which threads, is found by timing the run's own calls; neither has an effect on
+what they compute.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 from typing import Any, List, NamedTuple, Optional, Sequence
 
@@ -20,6 +22,7 @@ from .peers import RUN, NoPeers
 # does not wait.
 CALL_SECS = 0.02
 MAX_STEPS = 200
+TRIAL_CALLS = 16  # of each way to call, before the faster stays
 
 
 class CallResult(NamedTuple):
@@ -48,11 +51,14 @@ class StepRunner:
     ):
         self._graph, loop = graph, graph.loop
         self._peers = NoPeers() if peers is None else peers
-        # A small step is fastest in this thread, which tf.data would take for its own, and so would
-        # a server; large ops gain by several threads.
-        inline = in_memory and not self._peers.count and is_small_step(graph.tf_graph)
         fetches = [graph.step_after] + refusal_fetches(graph) if loop else [graph.train_op]
-        self._call = make_callable(session, fetches, [loop.num_steps] if loop else [], inline)
+        feeds = [loop.num_steps] if loop else []
+        self._calls = [make_callable(session, fetches, feeds)]
+        # A small step may be faster in this thread, unless it has ops that wait for no other, as
+        # augmentation has. tf.data would take the thread for its own, and so would a server.
+        if in_memory and not self._peers.count and is_small_step(graph.tf_graph):
+            self._calls.append(make_callable(session, fetches, feeds, inline=True))
+        self._trials: List[List[float]] = [[] for _ in self._calls]  # seconds of a step by call
         self._max_steps = (
             min(steps_per_call or MAX_STEPS, loop.max_steps or MAX_STEPS) if loop else 1
         )
@@ -64,16 +70,29 @@ class StepRunner:
         num_steps = min(self._num_steps, max_steps)
         start = time.perf_counter()
         with self._peers.calling(RUN, num_steps):
-            values = self._call(np.int32(num_steps)) if self._graph.loop else self._call()
+            values = self._calls[0](*[np.int32(num_steps)] if self._graph.loop else [])
+        secs = max((time.perf_counter() - start) / num_steps, 1e-9)
+        if len(self._calls) > 1:
+            self._compare(secs)
         if not self._is_fixed:
             # At most twice as many: the first calls are no measure of those that follow.
-            secs = max((time.perf_counter() - start) / num_steps, 1e-9)
             steps = min(CALL_SECS / secs, 2 * self._num_steps, self._max_steps)
             self._num_steps = max(1, int(steps))
         if self._graph.loop is None:
             return CallResult(None, 1)
         step, *refusal = values
         return CallResult(int(step), num_steps, parse_refusal(self._graph, refusal))
+
+    def _compare(self, secs: float) -> None:
+        """Note what a step of the first way to call took, and put the other first; or the faster
+        alone, once each had its trials.
+        """
+        self._trials[0].append(secs)
+        self._trials.reverse()
+        self._calls.reverse()
+        if len(self._trials[0]) == TRIAL_CALLS:
+            medians = [statistics.median(each) for each in self._trials]
+            self._calls = [self._calls[medians.index(min(medians))]]
 
 
 def refusal_fetches(graph: TrainingGraph) -> List[Any]:
