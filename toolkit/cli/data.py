@@ -90,8 +90,11 @@ def _describe(report: Dict[str, Any]) -> Iterator[Union[str, Tuple[str, str]]]:
             counts[_MAX_CLASSES:] = [f"... ({len(counts) - _MAX_CLASSES:,} more classes)"]
         classes = f"; class: {', '.join(counts)}" if counts else ""
         values = f"; values {describe_range(split)}" if "min" in split else ""
-        duplicates = f"; {split['duplicates']} duplicates"
+        copies = split["duplicates"]
+        duplicates = f"; {copies} duplicate{'s' if copies != 1 else ''}"
         yield name, f"{split['examples']} examples{classes}{values}{duplicates}"
+        if split.get("contradicting"):
+            yield name, f"{split['contradicting']} examples also occur with another class"
         for key, values in split.get("ranges", {}).items():
             yield name, f"{key} {describe_range(values)}"
     for name in ("test", "validation"):

@@ -49,7 +49,8 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
 def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
     """Check every example of a data set, of a `--data` value. The report, of JSON values, has
     "shape" and "dtype" of the only features, "components" by flat key if they are named, each
-    split, duplicates across splits, SHA-256 of files.
+    split, duplicates across splits, SHA-256 of files. Of a split with classes, "contradicting"
+    counts the examples that also occur, equal in all but that, with another class.
     """
     splits: Dict[str, Any] = {}
     hashes: Dict[str, Set[int]] = {}
@@ -101,8 +102,11 @@ def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, A
     if ranges:
         report["ranges"] = ranges
     if split.class_labels is not None:
-        counts = np.bincount(split.class_labels, minlength=spec.num_classes)
+        labels = split.class_labels
+        counts = np.bincount(labels, minlength=spec.num_classes)
         report["class_counts"] = dict(zip(spec.class_names, counts.tolist()))
+        classes = collections.Counter(key for key, _ in set(zip(keys_of_content, labels.tolist())))
+        report["contradicting"] = sum(classes[key] > 1 for key in keys_of_content)
     return report, set(keys_of_content)
 
 
