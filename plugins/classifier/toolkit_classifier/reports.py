@@ -266,8 +266,7 @@ def draw_mistakes(examples, indices, names, path):
     high, wide = images[0].shape[:2]
     pitch = high + (32 if short else 44)  # with a caption of one line or two
     rows = -(-len(indices) // columns)
-    canvas = np.zeros([TITLE + rows * pitch, columns * (TILE + GAP), 4], np.uint8)  # clear
-    height, width = canvas.shape[:2]
+    height, width = TITLE + rows * pitch, columns * (TILE + GAP)
     figure = new_figure(width / DPI, height / DPI)
     wrong = int((examples["label"] != examples["labels"]).sum())
     title = "{} of {} mistakes, most confident first: true \u2192 predicted, probability"
@@ -278,9 +277,8 @@ def draw_mistakes(examples, indices, names, path):
         row, column = divmod(place, columns)
         bottom = TITLE + (row + 1) * pitch - 4
         left = column * (TILE + GAP) + (TILE + GAP - wide) // 2
-        box = canvas[bottom - high - 1 : bottom + 1, left - 1 : left + wide + 1]
-        box[..., :3], box[..., 3] = FRAME, 255
-        canvas[bottom - high : bottom, left : left + wide, :3] = image
+        framed = np.pad(image, [(1, 1), (1, 1), (0, 0)], "constant", constant_values=FRAME)
+        figure.figimage(framed, left - 1, height - bottom - 1)
         figure.text(
             (left + wide / 2) / width,
             1 - (bottom - high - 5) / height,
@@ -290,7 +288,6 @@ def draw_mistakes(examples, indices, names, path):
             fontsize=8 if short else 6.5,
             color=INK,
         )
-    figure.figimage(canvas)
     figure.savefig(path, transparent=True)
 
 
