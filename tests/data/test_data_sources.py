@@ -214,6 +214,13 @@ def test_a_check_reports_counts_ranges_and_duplicates(idx_folder):
     assert report["in_train_and_test"] == np.sum(numbers < 6)  # images 0 to 5 are in the test split
 
 
+def test_a_check_counts_the_examples_that_also_occur_with_another_class():
+    split = Split(np.array([[1.0], [1.0], [1.0], [2.0], [2.0], [3.0]]), [0, 0, 1, 1, 1, 0])
+    report = check_data(Dataset("equal", describe(split), {"train": split}), "equal")
+    train = report["splits"]["train"]
+    assert (train["duplicates"], train["contradicting"]) == (3, 3)
+
+
 def test_a_check_does_not_count_the_padding_of_sequences():
     split = Split({"words": [np.array([5, 6]), np.array([7]), np.array([9, 9])]})
     report = check_data(Dataset("words", describe(split), {"train": split}), "words")
