@@ -53,7 +53,7 @@ COMMANDS = {
     "verify": ("verify", "Check the integrity of a run folder."),
     "doctor": ("doctor", "Report the state of a run, and what to do about faults."),
     "plugins": ("plugins", "List, show and check plugins, and start new ones."),
-    "data": ("data", "List data sources, and check data."),
+    "data": ("data", "List data sources, check data, and show examples."),
     "cache": ("cache", "List and remove downloads and converted data."),
 }
 

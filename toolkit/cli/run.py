@@ -208,8 +208,8 @@ def resume(
     """Continue a run from its last intact checkpoint, or from an earlier one in a new run.
 
     Options of length, reports, checkpoints, evaluation and machine may change. A change of another
-    option is refused unless --allow names it. A finished run continues only with a larger --steps
-    or --epochs; a learning rate that follows the length of the run then follows the new one.
+    option is refused unless --allow names it. A finished run continues with a larger --steps or
+    --epochs; a learning rate that follows the length of the run then follows the new one.
     """
     folder = open_run(run_folder, allow_unstarted=True)
     order = _read_order(ctx, flags, use_environment=False)

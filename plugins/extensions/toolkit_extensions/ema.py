@@ -17,11 +17,11 @@ class EmaOptions(Options):
     zero_strength = {"ema_decay": 0.0}  # the average is then the weights
 
     ema_decay: float = option(
-        0.999, "Decay of the moving average of the weights", group="Moving average", ge=0, lt=1
+        0.999, "decay of the moving average of the weights", group="Moving average", ge=0, lt=1
     )
     ema_warmup: int = option(
         10,
-        "Updates over which the decay rises to its half; 1 makes the average a plain mean at first",
+        "updates over which the decay rises to its half; 1 makes the average a plain mean at first",
         unit="updates",
         group="Moving average",
         ge=1,

@@ -18,10 +18,10 @@ class GradientNoiseOptions(Options):
     zero_strength = {"noise_eta": 0.0}
 
     noise_eta: float = option(
-        0.01, "Variance of the noise in the first step; 0 is off", group=GROUP, ge=0
+        0.01, "variance of the noise in the first step; 0 is off", group=GROUP, ge=0
     )
     noise_gamma: float = option(
-        0.55, "Power of the step at which the variance falls", group=GROUP, ge=0
+        0.55, "power of the step at which the variance falls", group=GROUP, ge=0
     )
 
 

@@ -21,7 +21,7 @@ class LabelSmoothingOptions(Options):
 
     smoothing: float = option(
         0.1,
-        "Share of each label that is spread over all classes; 0 is off",
+        "share of each label that is spread over all classes; 0 is off",
         group="Label smoothing",
         ge=0,
         lt=1,

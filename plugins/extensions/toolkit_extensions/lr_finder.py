@@ -35,10 +35,10 @@ class LrFinderOptions(Options):
         "log_steps": 20,
     }
 
-    lr_low: float = option(1e-7, "Learning rate of the first step", group=GROUP, gt=0)
-    lr_high: float = option(10.0, "Learning rate of the last step", group=GROUP, gt=0)
+    lr_low: float = option(1e-7, "learning rate of the first step", group=GROUP, gt=0)
+    lr_high: float = option(10.0, "learning rate of the last step", group=GROUP, gt=0)
     lr_divergence: float = option(
-        4.0, "End where the smoothed loss exceeds its minimum so many times", group=GROUP, gt=1
+        4.0, "end where the smoothed loss exceeds its minimum so many times", group=GROUP, gt=1
     )
 
 

@@ -20,7 +20,7 @@ class ProfilerOptions(Options):
 
     profiler_rows: int = option(
         10,
-        "Types of ops in the log, those that take the most time",
+        "types of ops in the log, those that take the most time",
         group="Profiler",
         affects_result=False,
         ge=0,

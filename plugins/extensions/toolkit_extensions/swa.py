@@ -23,19 +23,19 @@ class SwaOptions(Options):
     zero_strength = {"swa_share": 0.0}
 
     swa_share: float = option(
-        0.25, "Share of the steps at the end that is averaged; 0 is off", group=GROUP, ge=0, le=1
+        0.25, "share of the steps at the end that is averaged; 0 is off", group=GROUP, ge=0, le=1
     )
     swa_cycle: int = option(
-        100, "Average the weights each time after so many steps", unit="steps", group=GROUP, ge=1
+        100, "average the weights each time after so many steps", unit="steps", group=GROUP, ge=1
     )
     swa_schedule: Literal["constant", "cyclic", "run"] = option(
         "constant",
-        "Learning rate while averaging; cyclic falls within each cycle, run keeps the schedule",
+        "learning rate while averaging; cyclic falls within each cycle, run keeps the schedule",
         group=GROUP,
     )
     swa_rate: float = option(
         0.5,
-        "Its highest value, as a share of the full rate",
+        "its highest value, as a share of the full rate",
         group=GROUP,
         gt=0,
         used_if={"swa_schedule": ("constant", "cyclic")},

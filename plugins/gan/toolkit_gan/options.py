@@ -349,9 +349,9 @@ class GanSampleOptions(SampleOptions):
     """The settings of `toolkit sample`."""
 
     truncation: Optional[float] = option(
-        None, "Limit latent numbers to +-T: cleaner, less varied images", gt=0
+        None, "limit latent numbers to +-X: cleaner, less varied images", gt=0
     )
-    interpolate: bool = option(False, "Interpolate between random points")
+    interpolate: bool = option(False, "interpolate between random points")
 
     @property
     def columns(self) -> Optional[int]:

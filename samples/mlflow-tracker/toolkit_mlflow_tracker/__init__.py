@@ -18,20 +18,20 @@ _TRACKERS: Dict[str, Any] = {}  # folder of a run in this process -> its `Tracke
 class MlflowOptions(Options):
     mlflow_uri: Optional[str] = option(
         None,
-        "Server, database or folder of MLflow (default: MLFLOW_TRACKING_URI, else the folder "
+        "server, database or folder of MLflow (default: MLFLOW_TRACKING_URI, else the folder "
         "mlruns)",
         group=GROUP,
         affects_result=False,
     )
     mlflow_experiment: Optional[str] = option(
         None,
-        "Experiment (default: MLFLOW_EXPERIMENT_NAME, else the model plugin)",
+        "experiment (default: MLFLOW_EXPERIMENT_NAME, else the model plugin)",
         group=GROUP,
         affects_result=False,
     )
     mlflow_wait: float = option(
         20.0,
-        "Seconds that the end of a run waits for MLflow, at most",
+        "seconds that the end of a run waits for MLflow, at most",
         group=GROUP,
         ge=0,
         affects_result=False,
