@@ -51,7 +51,6 @@ GAN_VALUES = {
     "TOOLKIT_FEATURES": "pixels",
     "TOOLKIT_QUICK_SAMPLES": "100",
     "TOOLKIT_SCORE_SAMPLES": "100",
-    "TOOLKIT_SCORE_SEEDS": "1",
 }
 SHELL_WORDS = set("|&;<>")
 # What a forked process runs in place of a program of Python.

@@ -9,7 +9,7 @@ from .folder_lock import LOCK
 
 CONFIG, MANIFEST, COMMITS = "config.json", "manifest.json", "commits.jsonl"
 STUDY = "study.json"
-_OF_STUDIES = ("table.json", "layers", "trials")
+_OF_STUDIES = ("table.json", "trials")
 
 
 def is_run_listing(names: Collection[str]) -> bool:
