@@ -82,6 +82,10 @@ def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not():
     assert (grid.sampler, grid.trials) == ("grid", 6)
     assert (plan().sampler, plan().trials) == ("tpe", planning.DEFAULT_TRIALS)
     assert plan(space=(SIZE,), sampler="random", trials=9).trials == 2  # there are no more
+    large = tuple(Dimension(name, "int", 1, 200, 1) for name in ("a", "b"))
+    with pytest.raises(UsageError, match="40,000 configurations") as error:
+        plan(space=large, sampler="grid")
+    assert error.value.hint == "Set --trials."
 
 
 def test_the_moment_is_that_of_the_checkpoint_that_the_test_evaluates():

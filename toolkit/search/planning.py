@@ -73,7 +73,8 @@ def complete(stated: Definition, usual: Definition) -> Definition:
     sampler = sampler or (GRID if count <= (stated.trials or MAX_GRID) else TPE)
     number = stated.trials or (count if sampler == GRID else DEFAULT_TRIALS)
     if number > MAX_TRIALS:
-        raise UsageError(f"{number:,} configurations are too many, at most {MAX_TRIALS:,}.")
+        text = f"{number:,} configurations are too many, at most {MAX_TRIALS:,}."
+        raise UsageError(text, hint="Set --trials.")
     trials = int(min(number, count))
     return stated._replace(
         sampler=sampler,
@@ -117,7 +118,7 @@ def check_options(options: CoreOptions) -> None:
         raise UsageError(
             f"--max-secs is {options.max_secs:g}, and would end trials at a time, not at equal "
             "budgets.",
-            hint="Set --steps, --examples or --epochs.",
+            hint="Leave it out; --steps, --examples and --epochs are such budgets.",
         )
 
 

@@ -62,7 +62,8 @@ def idle_error(subject: str, group: Group, names: Sequence[str], trainer: str) -
     if fitting:
         return UsageError(
             f"{subject} has no effect: an earlier group holds for all variables that it fits, for "
-            f"example '{fitting[0]}'."
+            f"example '{fitting[0]}'.",
+            hint="Leave it out, or let the earlier one fit less.",
         )
     folders = {name.rpartition("/")[0] + "/*" for name in names if "/" in name}
     hint = suggest(group.pattern, {*names, *folders})
