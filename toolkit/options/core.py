@@ -113,7 +113,7 @@ class CoreOptions(Options):
     batch_size: int = _data(64, "examples per step", unit="examples", ge=1)
 
     steps: Optional[int] = _length(
-        None, "stop after this step; takes precedence over --epochs", unit="steps", ge=1
+        None, "stop after this step, in place of --epochs", unit="steps", ge=1
     )
     epochs: float = _length(10.0, "stop after this many passes over the training data", gt=0)
     max_secs: Optional[float] = _length(
@@ -286,7 +286,7 @@ class CoreOptions(Options):
         ge=1,
     )
     xla: Literal["auto", "on", "off"] = _machine(
-        "auto", "compile the training step with XLA; auto times both in a run of over a minute"
+        "auto", "compile steps with XLA; auto: by a timing, in a run of a minute and 20,000 steps"
     )
     rehash: bool = _machine(
         False, "hash all data files again, also those whose size, time and inode are known"

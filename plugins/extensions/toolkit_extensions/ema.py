@@ -21,7 +21,7 @@ class EmaOptions(Options):
     )
     ema_warmup: int = option(
         10,
-        "updates over which the decay rises to its half; 1 makes the average a plain mean at first",
+        "updates over which the decay rises to a half; 1 makes the average a plain mean at first",
         unit="updates",
         group="Moving average",
         ge=1,

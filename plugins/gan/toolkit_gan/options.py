@@ -58,7 +58,7 @@ class GanOptions(Options):
     ] = option(
         "auto",
         "the method; auto: quick with labels, unlabelled without, small-data or tiny-data for few "
-        "images; the others as their papers have it",
+        "images; the others after papers",
         group="Method",
     )
     loss: Literal[
