@@ -72,6 +72,12 @@ def test_sequences_of_classes_are_padded_with_what_is_no_class():
     assert "has the value 3" in refusal_of(Split, {"x": np.zeros([2, 1])}, {"tags": wrong})
 
 
+@pytest.mark.parametrize("padding", ["<pad>", "é"])
+def test_texts_may_be_padded_with_a_longer_one(padding):
+    split = Split({"words": Column([["ab"], ["c", "d"]], padding=padding)})
+    assert split.take([0, 1])[0]["words"].tolist() == [[b"ab", padding.encode()], [b"c", b"d"]]
+
+
 @pytest.mark.parametrize("padding", [-1, 0.5, "x"])
 def test_padding_is_of_the_type_of_its_component(padding):
     column = Column([np.ones(1, np.uint8), np.ones(2, np.uint8)], padding=padding)

@@ -84,7 +84,9 @@ class Sequences:
     def join(cls, parts: Sequence[np.ndarray]) -> Sequences:
         """The sequences of a list of arrays [length, ...] that agree in all but their lengths."""
         starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-        return cls(np.concatenate(parts) if len(parts) else np.zeros(0, np.float32), starts)
+        values = np.concatenate(parts) if len(parts) else np.zeros(0, np.float32)
+        # Texts as objects, among which a padding may be longer than all of them.
+        return cls(as_text(values) if values.dtype.kind in "SU" else values, starts)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
