@@ -381,6 +381,15 @@ def test_one_group_alone_has_nothing_to_compare(here, cli, change, lines):
     assert all(line in out for line in lines)
 
 
+def test_seeds_with_one_value_do_not_vary_though_their_mean_is_rounded(here, cli):
+    for seed in (1, 2, 3):
+        write_run(f"a{seed}", metrics={"accuracy": 0.36}, test=SPLIT, seed=seed)
+        write_run(f"b{seed}", metrics={"accuracy": 0.5}, test=SPLIT, seed=seed, learning_rate=0.1)
+    out = cli("compare", ".").out
+    assert "0.3600 (sd 0.0000, 0.3600 to 0.3600, 3 seeds)" in out
+    assert "not comparable: the values do not vary" in out
+
+
 def test_seeds_that_other_machines_trained_are_one_group_that_says_so(here, cli):
     write_run("a", metrics={"accuracy": 0.9}, test=SPLIT)
     facts = {"machine": {"processor": "Xeon", "cores": 2, "threads within an op": 1}}

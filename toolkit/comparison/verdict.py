@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from ..display.numbers import format_number
-from ..statistics.intervals import LEVEL, is_mean, normal_quantile
+from ..statistics.intervals import LEVEL, is_mean, normal_quantile, sample_variance
 from ..statistics.separation import Estimate, Separation, adjust, separate
 from ..storage.report_folder import EXAMPLES
 from .metrics import direction_of, main_metric, metrics_by_name
@@ -67,7 +67,7 @@ def measure_band(group: Group, name: str) -> Optional[Band]:
     if len(known) == 1:
         return Band(known[0].value, known[0].low, known[0].high, None, 1)
     values = [metric.value for metric in known]
-    deviation = float(np.std(values, ddof=1))
+    deviation = math.sqrt(sample_variance(values))
     return Band(float(np.mean(values)), min(values), max(values), deviation, len(values))
 
 

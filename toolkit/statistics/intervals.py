@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -174,13 +174,18 @@ def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
         level: in (0, 1).
     """
     mean, count = float(np.mean(values)), len(values)
-    half = t_quantile(0.5 + level / 2, count - 1) * float(np.std(values, ddof=1)) / count**0.5
+    half = t_quantile(0.5 + level / 2, count - 1) * math.sqrt(sample_variance(values)) / count**0.5
     return Interval(mean - half, mean + half, level, STUDENT)
 
 
 def mean(values: np.ndarray) -> float:
     """The mean of bools or numbers [N], in float64."""
     return float(np.mean(values, dtype=np.float64))
+
+
+def sample_variance(values: Union[Sequence[float], np.ndarray]) -> float:
+    """The unbiased variance; 0 of equal numbers, from which their mean may differ by rounding."""
+    return 0.0 if np.min(values) == np.max(values) else float(np.var(values, ddof=1))
 
 
 def is_mean(value: float, values: np.ndarray) -> bool:

@@ -7,7 +7,7 @@ from typing import Callable, List, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
-from .intervals import LEVEL, normal_quantile, t_quantile
+from .intervals import LEVEL, normal_quantile, sample_variance, t_quantile
 
 MCNEMAR = "McNemar's exact test over examples"
 PAIRED_T = "paired t test over examples"
@@ -229,7 +229,7 @@ def tango(wins: int, losses: int, count: int, level: float = LEVEL) -> Tuple[flo
 
 def _paired_t(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
     differences = np.asarray(a, np.float64) - b
-    variance = float(differences.var(ddof=1)) / len(differences)
+    variance = sample_variance(differences) / len(differences)
     mean, degrees = float(differences.mean()), len(differences) - 1
     return _t_test(mean, variance, degrees, level, PAIRED_T, (1, 1), ONE_SEED_EACH)
 
@@ -297,7 +297,7 @@ def _several_seeds(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
     sides = [np.asarray(rows, np.float64) for rows in (a, b)]
     means = [rows.mean(0) for rows in sides]
     sample = means[0] - means[1]
-    of_examples = float(sample.var(ddof=1)) / len(sample)
+    of_examples = sample_variance(sample) / len(sample)
     parts, note = _seed_variances([rows.mean(1) for rows in sides])
     # The noise of single examples in the mean of a side, for one of 1 seed that of the other.
     noises = [_residual_variance(rows) / rows.shape[1] for rows in sides if len(rows) > 1]
@@ -323,9 +323,9 @@ def _several_seeds(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
 def _seed_variances(sides: Sequence[np.ndarray]) -> Tuple[List[Tuple[float, float]], str]:
     """The variance of the mean of each side, or of the only one, with its degrees; a note."""
     if min(map(len, sides)) > 1:
-        return [(float(v.var(ddof=1)) / len(v), len(v) - 1.0) for v in sides], ""
+        return [(sample_variance(v) / len(v), len(v) - 1.0) for v in sides], ""
     several = max(sides, key=len)
-    variance = float(several.var(ddof=1)) * (1 + 1 / len(several))
+    variance = sample_variance(several) * (1 + 1 / len(several))
     side = "the first" if len(sides[0]) == 1 else "the second"
     note = f"{side} has 1 seed; its seeds are taken to vary like the other's"
     return [(variance, len(several) - 1.0)], note
