@@ -57,6 +57,11 @@ def test_a_table_has_state_step_metric_time_data_and_options(here, cli):
     assert rows[1].rstrip().endswith("seed=2") and "100/100" in rows[1]
 
 
+def test_a_metric_may_have_the_name_of_a_column(here, cli):
+    write_run("a", metrics={"status": 0.5})
+    assert "finished" in cli("runs", ".").ok().out
+
+
 def test_the_best_run_is_first_whatever_is_better(here, cli):
     for name, value in (("a", 0.3), ("b", 0.1), ("c", 0.2)):
         write_run(name, metrics={"error": value}, test={"directions": {"error": "min"}})

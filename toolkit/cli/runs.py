@@ -126,5 +126,5 @@ def _cell(row: Row, column: str, common_metric: str) -> str:
             text += f" [{format_number(metric.low)}, {format_number(metric.high)}]"
         return text + ("" if metric.split == "test" else f" ({metric.split})")
     value = row.values.get(column, "")
-    is_metric = column in record.metrics and column not in record.options
+    is_metric = value is record.metrics.get(column)  # no option or field of its name
     return format_number(value) if is_metric else format_value(value)
