@@ -61,6 +61,11 @@ def test_a_damaged_entry_is_written_again(paths, cache, reads, name, damage, not
     assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES)) and len(reads) == 2 * NUM_IMAGES
 
 
+def test_a_shape_may_have_integers_of_numpy(cache, not_quick):
+    values = Decoded(lambda row: [row, 7], np.array([3, 2]), identity="a")
+    assert map_rows(values).tolist() == [[0, 7], [1, 7], [2, 7]]
+
+
 @pytest.mark.parametrize(
     "fault, error, text",
     [

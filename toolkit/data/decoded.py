@@ -37,7 +37,7 @@ class Decoded:
         identity: str = "",
         paths: Sequence[str] = (),
     ):
-        self.shape = tuple(shape)
+        self.shape = tuple(map(int, shape))  # NumPy 2 writes its own integers in another way
         self.dtype = np.dtype(dtype)
         self.paths = paths
         self.identity = identity and hash_texts([identity, repr((self.shape, self.dtype.str))])
