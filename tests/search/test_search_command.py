@@ -31,7 +31,7 @@ SMALL += ["--vary", "learning_rate=1e-3..1e-1:log", "--trials", "2", "--steps", 
         ([*SEARCH, "--search-dir", "s", "--run-dir", "r"], "(Possible options: --search-dir"),
         ([*SEARCH, "--search-dir", "s", "--network", "mlp"], "--network is set to mlp, and varies"),
         ([*SEARCH, "--search-dir", "s", "--max-secs", "3"], "equal budgets.\nLeave it out"),
-        ([*SEARCH, "--search-dir", "s", "--no-evaluate"], "chooses by evaluations"),
+        ([*SEARCH, "--search-dir", "begun", "--no-evaluate"], "chooses by evaluations"),
         ([*SEARCH, "--search-dir", "s", "--steps", "7", "--examples", "7"], "Both --steps and --"),
         (["search", "--search-dir", "study", "--seeds", "3"], "--seeds cannot be set alone"),
         (["search", "--search-dir", "study", "--with", "ema"], "--with cannot be set alone"),
@@ -40,7 +40,8 @@ SMALL += ["--vary", "learning_rate=1e-3..1e-1:log", "--trials", "2", "--steps", 
 )
 def test_a_mistake_gets_one_sentence(cli, here, words, message):
     (here / "file").write_text("")
-    for name, file in (("full", "x"), ("damaged", "study.json")):
+    files = ("full", "x"), ("damaged", "study.json"), ("begun", ".writing-0")
+    for name, file in files:
         (here / name).mkdir()
         (here / name / file).write_text("{}")
     write_study("study")

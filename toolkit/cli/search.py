@@ -14,7 +14,7 @@ from .. import options as typed
 from ..display.escapes import escape_line
 from ..display.waits import waiting
 from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
-from ..files import make_folders
+from ..files import TEMPORARY_PREFIX, make_folders
 from ..plugins import Plugins, require_trust
 from ..search import trial_options
 from ..search.definition import EXAMPLES, STEPS, Budget, Definition
@@ -120,7 +120,9 @@ def search(
     except OSError as error:  # it is a file, or may not be read
         text = f"{folder} cannot be listed: {error.strerror}."
         raise UsageError(text, hint="Name a folder with --search-dir.") from None
-    if files - {LOCK} and STUDY_FILE not in files:
+    # Of a process that is about to begin the search, or was killed when it did.
+    files -= {LOCK, *(name for name in files if name.startswith(TEMPORARY_PREFIX))}
+    if files and STUDY_FILE not in files:
         kind = "a run, not a search" if is_run(folder) else "not empty, and no search"
         raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
     stored = read_study(folder)
