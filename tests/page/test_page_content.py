@@ -15,6 +15,7 @@ from toolkit.page.chart import Axis, Line, make_chart
 from toolkit.page.curves import Curve, Curves
 from toolkit.page.events import find_place
 from toolkit.page.quantities import parse_quantity
+from toolkit.page.several import describe_search
 from toolkit.page.tables import Span, make_table
 from toolkit.page.values import format_alike, format_number
 from toolkit.page.writer import describe_page, render, write_run_page
@@ -377,6 +378,21 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row_and_one_colour(here):
     (row,) = cells(page["comparison"]["table"])
     assert "3 seeds" in row[0]
     assert {line.look for line in page["charts"][0]["lines"]} == {(0, 0)}
+
+
+@pytest.mark.parametrize(
+    "band, value, interval",
+    [
+        ({"value": 0.88, "low": 0.8, "high": 0.9}, "0.8800", "0.8000 to 0.9000"),
+        ({"value": 2e-5, "low": 1e-5, "high": 3e-5}, "2.00e-05", "1.00e-05 to 3.00e-05"),
+        ({"value": 2e-5, "low": None, "high": None}, "2.00e-05", ""),
+    ],
+)
+def test_the_test_of_a_search_keeps_its_digits(band, value, interval):
+    search = {"study": {"metric": "mse"}, "test": {"mse": band}, "rows": [], "space": {}}
+    search.update(dict.fromkeys(("budget", "intervals", "again", "verdict"), ""))
+    expected = {"name": "mse", "value": value, "interval": interval}
+    assert describe_search(search)["test"] == expected
 
 
 # --------------------------------------------------------------------------------------- the file

@@ -150,10 +150,14 @@ def describe_search(search: Dict[str, Any]) -> Dict[str, Any]:
     ]
     columns = ["configuration", f"validation {metric}", *options, *facts]
     columns = ["CPU seconds" if name == "cpu_secs" else in_words(name) for name in columns]
-    test = dict(search["test"].get(metric, {}), name=metric)
+    band = search["test"].get(metric, {})
+    numbers = [finite(band.get(name)) for name in ("value", "low", "high")]
+    value, *ends = format_alike(numbers)
+    interval = "" if None in numbers else " to ".join(ends)
+    test = {"name": metric, "value": value, "interval": interval}
     return {
         **{name: search[name] for name in ("budget", "intervals", "again", "space")},
-        "test": test if finite(test.get("value")) is not None else None,
+        "test": None if numbers[0] is None else test,
         "lead": search["verdict"].partition(" (p = ")[0],
         "table": make_table("The configurations, the best first", columns, rows),
     }
