@@ -380,6 +380,12 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row_and_one_colour(here):
     assert {line.look for line in page["charts"][0]["lines"]} == {(0, 0)}
 
 
+def test_a_metric_without_a_direction_has_no_word_for_it(here):
+    for name in ("a", "b"):
+        write_run(name, metrics={"width": 1.0})
+    assert "None" not in page_of("a", "b")
+
+
 @pytest.mark.parametrize(
     "band, value, interval",
     [
