@@ -104,16 +104,18 @@ def test_classes_without_names_have_numbers_and_other_predictions_none():
 
 @hookimpl
 def predict_names(self, outputs):
-    names = tf.constant(["ant", "bee", "cat"])
-    return {"name": tf.gather(names, tf.argmax(outputs["logits"], 1))}
+    labels = tf.argmax(outputs["logits"], 1)
+    shares = tf.fill(tf.shape(labels), 2e-5)
+    return {"name": tf.gather(tf.constant(["ant", "bee", "cat"]), labels), "share": shares}
 
 
-def test_predictions_may_be_texts(cli, run, monkeypatch):
+def test_predictions_may_be_texts_and_small_numbers(cli, run, monkeypatch):
     monkeypatch.setattr(TinyModel, "predict", predict_names)
     path = "large/ant/0.png"
     (row,) = cli.succeed("predict", run, path, "--json").json()
     assert row["name"] in ("ant", "bee", "cat")
-    assert cli.succeed("predict", run, path).out.split() == [path, "name", row["name"]]
+    words = cli.succeed("predict", run, path).out.split()
+    assert words == [path, "name", row["name"], "share", "2e-05"]
 
 
 def test_a_trained_run_predicts_files_and_pictures_as_the_command_does(cli, run):

@@ -119,7 +119,7 @@ def _print(
 def _format(value: Any) -> str:
     if getattr(value, "shape", ()):
         return f"[{'x'.join(map(str, value.shape))}]"
-    return f"{value:.4f}" if value.dtype.kind == "f" else str(value)
+    return str(value)
 
 
 def _write_csv(
