@@ -66,8 +66,9 @@ TIMES = {"examples_per_sec": 12345.4, "seconds": 4.0, "secs_left": 12.3}
             "  m0 0.0000  m1 1.0000  m2 2.0000  m3 3.0000  m4 4.0000",
         ),
         (2000, {"examples_per_sec": 1.0, "secs_left": 0.0}, "  1 examples/s"),
+        (2000, {"examples_per_sec": 0.31, "secs_left": 0.0}, "  0.31 examples/s"),
     ],
-    ids=["all", "at most five metrics", "no time left at the end"],
+    ids=["all", "at most five metrics", "no time left at the end", "slow"],
 )
 def test_a_line_has_step_metrics_speed_and_time_left(step, values, text):
     assert progress_line(record(step, **values), 2000) == f"step {step}/2000" + text

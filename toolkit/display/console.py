@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, TextIO
 
 from .console_log import ConsoleLog
-from .numbers import format_number
+from .numbers import format_number, format_rate
 
 FIRST_METRICS = ("loss", "accuracy")  # first in a line, if a record has them
 MAX_METRICS = 5  # in a line; metrics.jsonl and TensorBoard have all of them
@@ -129,7 +129,7 @@ class Console:
                 "description": f"step {step}/{total_steps}",
                 "completed": step,
                 "total": total_steps,
-                "text": f"{speed:.0f} steps/s  {self._bar_metrics}",
+                "text": f"{format_rate(speed)} steps/s  {self._bar_metrics}",
             }
 
         if self.is_terminal:
@@ -201,7 +201,7 @@ def progress_line(record: Mapping[str, Any], total_steps: int) -> str:
     of_total = f"/{total_steps}" if total_steps else ""
     parts = [f"step {record['step']}{of_total}"] + ([metrics] if metrics else [])
     if "examples_per_sec" in record:
-        parts.append(f"{record['examples_per_sec']:.0f} examples/s")
+        parts.append(f"{format_rate(record['examples_per_sec'])} examples/s")
         if record["step"] < total_steps and record.get("secs_left") is not None:
             parts.append(f"{record['secs_left']:.0f} s left")
     return "  ".join(parts)

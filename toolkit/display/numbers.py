@@ -13,6 +13,11 @@ def format_number(value: float) -> str:
     return "10000" if 9999.5 <= value < 10000.5 else f"{value:.2e}"
 
 
+def format_rate(value: float, mark: str = "") -> str:
+    """`12345`, with a mark `12,345`; `2.5` and `0.031` of what is slow."""
+    return f"{value:{mark}.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def format_duration(seconds: float) -> str:
     """`2.5 s`, `26 s`, `3 min 20 s`, `5 h 12 min`, `2 d 3 h`."""
     total = int(round(seconds))

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..comparison.differences import show_value
 from ..comparison.record import RUNNING, RunRecord, finite
-from ..display.numbers import format_duration
+from ..display.numbers import format_duration, format_rate
 from ..errors import CheckpointError
 from ..options import NOT_SET
 from ..storage.checkpoint_store import REPORTS
@@ -80,7 +80,7 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
         "chosen": _list_options(record, True),
         "defaults": _list_options(record, False),
         "data": _describe_data(record),
-        "speed": f"{speed:,.0f} examples a second" if speed else "",
+        "speed": f"{format_rate(speed, ',')} examples a second" if speed else "",
         "software": {**software, "hooks": hooks, "command": " ".join(record.argv)},
         "head": "" if head == NO_HASH else head,
         "entries": format_count(len(entries), "entry", "entries"),
