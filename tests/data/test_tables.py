@@ -226,6 +226,8 @@ def test_lists_are_arrays_or_sequences(rows):
     assert table.features["ids"].tolist() == [[3, 0], [3, 3], [3, 0], [3, 3]]
     assert table.features["ids_length"].tolist() == [1, 2, 1, 2]
     assert rows('{"x": [1, 2], "y": 0.5}\n{"x": [3, 4], "y": 1.5}').features.shape == (2, 2)
+    least = rows(f'{{"x": [{-(2**63)}], "y": 0.5}}\n{{"x": [3], "y": 1.5}}').features
+    assert least.tolist() == [[-(2**63)], [3]]
 
 
 @pytest.mark.parametrize(
@@ -234,6 +236,7 @@ def test_lists_are_arrays_or_sequences(rows):
         ("[1, null]", "expected a list of numbers in 'x', found [1, None]"),
         ('["a", "b"]', "expected a list of numbers"),
         ("[]", "expected a list of numbers in 'x', found []"),
+        (f"[{2**64 - 1}]", f"expected a list of numbers in 'x', found [{2**64 - 1}]"),
         ("[[1], [2, 3]]", "expected a list of numbers"),
         ("[1e60, 2]", "expected finite numbers in 'x'"),
         ("7", "expected a list in 'x' as in other rows, found none"),

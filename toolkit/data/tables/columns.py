@@ -142,7 +142,7 @@ class TableColumn:
             warnings.simplefilter("ignore")  # of old versions of numpy, on uneven inner lists
             arrays = list(map(as_array, self._fields))
         for row, array in enumerate(arrays):
-            if array.dtype.kind not in "iuf" or not array.size or not array.shape:
+            if array.dtype.kind not in "if" or not array.size or not array.shape:
                 hint = "Give one number or more, and inner lists of one length."
                 raise self.error(row, "a list of numbers", shorten(str(self._fields[row])), hint)
             if array.dtype.kind == "f":

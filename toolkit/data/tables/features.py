@@ -147,8 +147,8 @@ def build_features(
     for name in schema.lists:
         arrays = columns[name].arrays()
         dtype: Any = np.float32
-        if all(array.dtype.kind in "iu" for array in arrays):
-            is_small = all(abs(array).max() < 2**31 for array in arrays)
+        if all(array.dtype.kind == "i" for array in arrays):
+            is_small = all(array.min() > -(2**31) and array.max() < 2**31 for array in arrays)
             dtype = np.int32 if is_small else np.int64
         arrays = [array.astype(dtype) for array in arrays]
         if names[name] in sequences:
