@@ -124,7 +124,9 @@ def test_each_converted_label_is_checked_for_its_range():
         prepare(Split(np.zeros([2, 2]), [0, 1]), hooks)
 
 
-def test_texts_pass_through_convert():
-    split = Split({"note": ["ab", "cd", "e"]}, np.arange(3))
+@pytest.mark.parametrize("texts", [["ab", "cd", "e"], [["ab", "cd"], ["e", "f"], ["g", "h"]]])
+def test_texts_pass_through_convert(texts):
+    split = Split({"note": np.array(texts, object)}, np.arange(3))
     converted = prepare(split, ExampleHooks(convert=lambda x, y: ({"note": x["note"]}, y)))
-    assert converted.take(slice(None))[0]["note"].tolist() == [b"ab", b"cd", b"e"]
+    notes = converted.take(slice(None))[0]["note"]
+    assert notes.tolist() == np.array(texts, bytes).tolist() and notes.dtype == object

@@ -411,11 +411,11 @@ def _as_array(key: str, values: Any) -> Any:
         items = list(values)
     except TypeError:
         return np.asarray(values)
-    if items and all(isinstance(item, (str, bytes)) for item in items):
-        texts = [item.encode() if isinstance(item, str) else item for item in items]
-        array = np.empty(len(texts), object)
-        array[:] = texts
-        return array
+    leaves = list(values.flat) if isinstance(values, np.ndarray) else items
+    if leaves and all(isinstance(leaf, (str, bytes)) for leaf in leaves):
+        array = np.empty(len(leaves), object)
+        array[:] = [leaf.encode() if isinstance(leaf, str) else leaf for leaf in leaves]
+        return array.reshape(getattr(values, "shape", -1))
     parts = [as_array(item) for item in items]
     objects = [part for part in parts if part.dtype == object]
     if objects:
