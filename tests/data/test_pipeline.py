@@ -50,6 +50,16 @@ def test_named_features_and_sequences_are_padded():
     assert batch["features/note"].tolist() == [b"4", b"5", b"6"]
 
 
+def test_texts_keep_their_zeros_and_may_be_vectors():
+    texts = np.array([[b"a\0", b"b"], [b"c", b"\0"]], object)
+    columns = {"all": texts, "first": texts[:, 0]}
+    split = read_dataset(lambda: tf.data.Dataset.from_tensor_slices(columns), 2)
+    assert split.features["all"].tolist() == texts.tolist()
+    assert split.features["first"].tolist() == [b"a\0", b"c"]
+    (batch,) = read(split, 2, [0], shuffle_buffer=1)
+    assert batch["features/all"].tolist() == texts.tolist()
+
+
 class Endless(Linear):
     """Learns from examples without end; the labels are the rows that are brighter."""
 

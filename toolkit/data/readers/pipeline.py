@@ -92,8 +92,9 @@ def _read_examples(
             session.run([iterator.initializer, tf.tables_initializer()])
             while True:
                 batch = session.run(tensors)
+                types = [array.dtype for array in batch.values()]  # of text: bytes with all zeros
                 rows = zip(*batch.values())
-                examples += [dict(zip(batch, map(np.asarray, row))) for row in rows]
+                examples += [dict(zip(batch, map(np.asarray, row, types))) for row in rows]
         except tf.errors.OutOfRangeError:
             return examples, sequences
         except tf.errors.OpError as error:
