@@ -177,6 +177,8 @@ def test_an_export_that_differs_exits_6_and_leaves_nothing(cli, run, here, monke
         ([0.0, 0.0], [0.0, np.nan], np.inf),
         ([True], [False], np.inf),
         ([b"a"], [b"b"], np.inf),
+        ([2.0**20, np.inf, 0.0], [2.0**20 + 1, np.inf, 0.0], 2.0**-20),
+        ([2**20], [2**20 + 1], 1.0),
     ],
 )
 def test_values_that_are_no_two_finite_numbers_differ_infinitely_or_not(one, other, size):

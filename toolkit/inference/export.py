@@ -18,7 +18,7 @@ from ..files import plain_folder
 from .evaluator import Evaluator
 
 SIGNATURE = "serving_default"
-TOLERANCE = 1e-5  # the largest difference allowed between any two outputs
+TOLERANCE = 1e-5  # the largest `difference` allowed between any two outputs
 NUM_CHECKED = 8  # random examples that the outputs are compared on
 
 
@@ -156,13 +156,17 @@ def _largest_difference(evaluator: Evaluator, folder: str, inputs: Dict[str, np.
 
 
 def difference(expected: np.ndarray, actual: np.ndarray) -> float:
-    """The largest difference of two arrays; infinite where it is that of no two finite numbers."""
+    """The largest difference of two arrays, of floats as a share of the largest one if that is
+    beyond 1; infinite where it is that of no two finite numbers.
+    """
     if expected.dtype.kind not in "fiu":
         return 0.0 if np.array_equal(expected, actual) else float("inf")
+    is_float = expected.dtype.kind == "f"
     expected, actual = expected.astype(np.float64), actual.astype(np.float64)
+    scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=1.0) if is_float else 1.0
     is_equal = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
     with np.errstate(invalid="ignore"):  # an infinite number less another one
-        sizes = np.abs(expected - actual)
+        sizes = np.abs(expected - actual) / scale
     return float(
         np.max(np.where(is_equal, 0.0, np.where(np.isnan(sizes), np.inf, sizes)), initial=0.0)
     )
