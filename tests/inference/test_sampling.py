@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from linear_fixtures import Linear
 
 import toolkit
 from toolkit import SampleOptions, SampleRequest, ToolkitError, UsageError, hookimpl, option, tf
+from toolkit.data.spec import DataSpec
 from toolkit.inference.sample_options import sample_options_class
+from toolkit.inference.sampling import Sampler
 from toolkit.plugins import Plugin, Plugins
 
 
@@ -133,6 +136,13 @@ def test_numbers_differ_by_seed_and_name_and_have_their_distribution():
     assert not np.array_equal(z, request.normal("y", [3]))
     assert not np.array_equal(z, SampleRequest(4000, seed=2).normal("z", [3]))
     assert len(np.unique(z)) > 11000  # no block repeats another
+
+
+def test_labels_without_classes_have_no_rows():
+    graph, data = SimpleNamespace(input_specs={"label": ()}), DataSpec((6, 6, 1), "float32")
+    sampler = Sampler(None, SimpleNamespace(graph=graph, run=SimpleNamespace(data=data)))
+    plan = sampler.plan(None, 0, None, SampleOptions(), in_rows=True)
+    assert (plan.request.count, plan.request.labels, plan.columns) == (64, None, None)
 
 
 def test_samples_are_arrays_by_name_with_images_as_bytes(generator):

@@ -164,7 +164,7 @@ class Sampler:
             return SamplePlan(request, options.columns, label=number)
         if options.columns is not None or not self.has_classes:
             return SamplePlan(request, options.columns)
-        if in_rows and count is None and data.num_classes <= DEFAULT_COUNT:
+        if in_rows and count is None and 1 <= data.num_classes <= DEFAULT_COUNT:
             columns = DEFAULT_COUNT // data.num_classes
             labels = np.repeat(np.arange(data.num_classes, dtype=np.int32), columns)
             return SamplePlan(
