@@ -19,9 +19,10 @@ def check_rates(steps, rates, total_steps=None, **options):
     """The steps have these learning rates, where the full rate is 1."""
     run_options = make_run(**dict({"learning_rate": 1.0}, **options)).options
     with tf.Session() as tf_session:
-        steps = [tf.constant(step, tf.int64) for step in steps]
-        tensors = [schedules.learning_rate(run_options, step, total_steps) for step in steps]
-        assert tf_session.run(tensors) == pytest.approx(rates, abs=1e-6)
+        step = tf.placeholder(tf.int64, [])  # TensorFlow computes constants in another way
+        rate = schedules.learning_rate(run_options, step, total_steps)
+        found = [tf_session.run(rate, {step: each}) for each in steps]
+        assert found == pytest.approx(rates, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,8 @@ def check_rates(steps, rates, total_steps=None, **options):
         ({"schedule": "cosine", "warmup_steps": 10}, [10, 60, 110], 110, [1, 0.5, 0]),
         ({**STEP, "decay_rate": 0.1}, [0, 9, 10, 19, 20], None, [1, 1, 0.1, 0.1, 0.01]),
         ({**STEP, "warmup_steps": 4}, [3, 4, 13, 14], None, [1, 1, 1, 0.5]),
+        # TensorFlow multiplies by 1 / 41, which is rounded down: 41 times that is less than one.
+        ({**STEP, "decay_steps": 41}, [40, 41], None, [1, 0.5]),
         # By default it decays ten times in a run.
         ({"schedule": "step", "decay_rate": 0.5}, [9, 10, 95], 100, [1, 0.5, 0.5**9]),
         # Halfway, the square root of the rate of decay.

@@ -54,7 +54,6 @@ def learning_rate(
     position = tf.cast(step, tf.float32)
     rate = base
     if schedule != "constant":
-        progress = tf.maximum(position - warmup, 0.0)
         length = options.decay_steps
         if length is None:
             if total_steps is None:
@@ -64,12 +63,13 @@ def learning_rate(
                 )
             length = max(total_steps - warmup, 1)  # all steps after the warm-up, or a tenth
             length = length if schedule == "cosine" else max(length // 10, 1)
-        progress = progress / float(length)
+        progress = tf.maximum(position - warmup, 0.0) / float(length)
         if schedule == "cosine":
             factor = 0.5 * (1 + tf.cos(math.pi * tf.minimum(progress, 1.0)))
         else:
-            exponent = tf.floor(progress) if schedule == "step" else progress
-            factor = tf.pow(options.decay_rate, exponent)
+            if schedule == "step":  # of integers: the quotient of floats may be just below a whole
+                progress = tf.cast(tf.maximum(step - warmup, 0) // length, tf.float32)
+            factor = tf.pow(options.decay_rate, progress)
         rate = base * factor
     if warmup:
         rate = tf.where(position < warmup, base * (position + 1) / warmup, rate)
