@@ -33,6 +33,7 @@ def options(**values):
         ({"epochs": 15, "batch_size": 60}, 1000, 250),
         ({"epochs": 0.001, "batch_size": 64}, 100, 1),
         ({"epochs": 0.05, "batch_size": 64}, 4000, 4),  # 3.125
+        ({"epochs": 1.1, "batch_size": 50}, 50000, 1100),  # 1.1 * 50000 is above 55000
         ({"epochs": 1e12, "batch_size": 1}, 10, 10**13),
         ({"steps": 2**63 - 1}, 100, 2**63 - 1),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -82,10 +83,11 @@ def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
     """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
-    total: float = options.steps or 0
-    if options.steps is None:  # the product first: a quotient is rounded
-        total = max(1.0, options.epochs * num_examples / examples_per_step(options))
-    return math.ceil(min(total, MAX_TOTAL_STEPS))
+    if options.steps is not None:
+        return options.steps
+    epochs = Fraction(str(options.epochs))  # as it is written: 1.1 is less than its float
+    total = math.ceil(epochs * num_examples / examples_per_step(options))
+    return min(max(1, total), MAX_TOTAL_STEPS)
 
 
 def examples_per_step(options: CoreOptions) -> int:
