@@ -194,6 +194,21 @@ def test_the_signals_of_a_closing_terminal_are_one_and_a_second_of_another_kind_
     assert kills == [signal.SIGTERM]
 
 
+def test_a_hook_that_fails_at_the_end_loses_no_step(data):
+    class Broken(SessionHook):
+        every = Every(steps=3)
+
+        def on_step(self, step, values, context):
+            self.loop.request_stop("enough")
+
+        def on_stop(self, session, step, error):
+            raise ValueError("too late")
+
+    with pytest.raises(ToolkitError, match="failed in on_stop: ValueError: too late"):
+        testing.train(with_hooks(Broken()), "run", data=data, steps=9, evaluate="no")
+    assert steps_of("run") == [2, 3]
+
+
 def test_hooks_flush_before_a_commit_and_learn_of_it_afterwards(data):
     calls = []
 

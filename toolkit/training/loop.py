@@ -13,7 +13,8 @@ One step, from its beginning to its end (paths below toolkit/):
 3. `guard`, `metrics`: report skipped steps; record and show losses (training/hooks/guard.py,
    metrics.py).
 4. The plugins' hooks, then `summaries` (training/hooks/summaries.py) and `profile`.
-5. `checkpoint` (training/hooks/timed.py) says when `Loop.commit` saves and commits.
+5. `checkpoint` (training/hooks/timed.py) says when `Loop.commit` saves and commits; the loop does
+   where it ends in another step.
 6. `evaluation`: evaluates the committed checkpoint, moves `best`, asks for early stopping
    (training/hooks/validation.py, inference/evaluator.py).
 7. `stop`: asks for the end at the last step or after --max-secs (training/hooks/timed.py).
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
 from ..compat import summarize_tf_error, tf
 from ..display.console import Console
-from ..errors import CheckpointError, InterruptedRun, RetryError, ToolkitError
+from ..errors import CheckpointError, DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..files import plain_path
 from ..graph.session_config import session_config
 from ..storage.checkpoint_reader import fingerprint
@@ -160,7 +161,13 @@ class Loop:
     def _end_hooks(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
             with translated_errors(self), self._peers.explained():
-                self._hooks.tell("on_stop", self.session, self.step, error)
+                try:
+                    # The guard keeps every variable at the last good step; another fault may leave
+                    # half a step.
+                    if error is None or isinstance(error, DivergedError):
+                        self.commit(self.step)
+                finally:
+                    self._hooks.tell("on_stop", self.session, self.step, error)
 
     # ----------------------------------------------------------------------------------- one step
 

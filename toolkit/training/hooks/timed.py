@@ -6,15 +6,14 @@ import time
 from typing import Iterable, Optional, Sequence
 
 from ...compat import chrome_trace, tf
-from ...errors import DivergedError
 from ...files import atomic_write
 from ...storage.run_folder import RunFolder
 from .base import NEVER, Every, SessionHook
 
 
 class Checkpoints(SessionHook):
-    """Commits a checkpoint on steps that are due by any member of the schedule, where training
-    ends, and after a divergence (the last good step).
+    """Commits a checkpoint on steps that are due by any member of the schedule, and where training
+    ends.
     """
 
     name = "checkpoint"
@@ -36,11 +35,6 @@ class Checkpoints(SessionHook):
 
     def on_step(self, step, values, context):
         self.loop.commit(step)
-
-    def on_stop(self, session, step, error):
-        # The guard keeps every variable at the last good step; other faults may leave half a step.
-        if error is None or isinstance(error, DivergedError):
-            self.loop.commit(step)
 
     def on_committed(self, step, path):
         self._restart_schedule()
