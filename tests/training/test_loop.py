@@ -209,6 +209,14 @@ def test_a_hook_that_fails_at_the_end_loses_no_step(data):
     assert steps_of("run") == [2, 3]
 
 
+def test_a_handler_that_is_not_of_python_stays(monkeypatch):
+    """As in a program that runs Python within it: there is no way to put it back."""
+    find, before = signal.getsignal, signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(signal, "getsignal", lambda signum: None)
+    with FirstSignal():
+        assert find(signal.SIGTERM) is before
+
+
 def test_hooks_flush_before_a_commit_and_learn_of_it_afterwards(data):
     calls = []
 

@@ -27,7 +27,8 @@ class FirstSignal:
     def __enter__(self) -> FirstSignal:
         try:
             for signum in ENDING_SIGNALS:
-                if signal.getsignal(signum) == signal.SIG_IGN:  # as nohup asks for
+                # As nohup asks for, or a handler in C, which Python could not put back.
+                if signal.getsignal(signum) in (signal.SIG_IGN, None):
                     continue
                 self._handlers.append((signum, signal.signal(signum, self._note)))
         except ValueError:  # not in the main thread: whoever runs us handles the signals
