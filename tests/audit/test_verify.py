@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from unittest import mock
 
 import process_fixtures
@@ -205,6 +206,20 @@ def test_a_process_that_fails_by_the_machine_does_not_make_a_run_irreproducible(
     os.mkdir("chaos")
     with pytest.raises(kind):
         kill_copies(folder, find_segment(folder, 0, None), "chaos", 1, print)
+
+
+def test_of_copies_that_are_killed_no_more_than_one_is_on_the_disk(trained, here, monkeypatch):
+    def train(words, path, count, log, chaos):
+        assert os.listdir("chaos") == ["config.json"]
+        shutil.copytree(str(trained / "run"), path)
+        chaos.choose(["chief"])
+        chaos.on_death()
+        return 0
+
+    os.mkdir("chaos")
+    monkeypatch.setattr("toolkit.audit.chaos.train", train)
+    folder = RunFolder(str(trained / "run"))
+    assert kill_copies(folder, find_segment(folder, 0, None), "chaos", 2, print)["copies"] == 2
 
 
 def test_a_replay_has_the_best_checkpoint_of_before_so_that_a_value_within_the_noise_is_one(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import os
+import shutil
 from typing import Any, Callable, Dict, List, Tuple
 
 from ..cluster.chaos import Chaos
@@ -80,6 +81,7 @@ def kill_copies(
                     f"{last_words}"
                 )
             result = compare_runs(folder, RunFolder(copy.path), segment.end)
+            shutil.rmtree(copy.path, ignore_errors=True)  # many kills take many copies
     return {"kills": dict(collections.Counter(moments)), "copies": copies, "result": result}
 
 
