@@ -61,7 +61,7 @@ def _read_folder(value: str, path: str) -> List[str]:
     files = [each for path in paths for each in _read_file(path)]
     values += [each for each in files if not each.startswith("tfrecord:")]
     records = [each for each in files if each.startswith("tfrecord:")]
-    if records:
-        pattern = "*.tfrecord*" if ".tfrecord" in records[0].lower() else "*-of-*"
-        values.append(f"tfrecord:{glob.escape(folder)}/{pattern}")
+    kinds = [re.findall(r"(?i)\.tfrecord|$", os.path.basename(each))[0] for each in records]
+    for kind in dict.fromkeys(kinds):  # as it is written, or "" for numbered files alone
+        values.append(f"tfrecord:{glob.escape(folder)}/*{kind or '-of-'}*")
     return values or [f"images:{folder}"]

@@ -158,10 +158,21 @@ def test_a_file_of_a_pair_stands_for_its_folder(idx_folder):
     assert complete(os.path.join(idx_folder, "train-images-idx3-ubyte")) == f"idx:{idx_folder}"
 
 
-def test_the_pattern_for_a_folder_of_records_escapes_its_name(tmp_path):
-    (tmp_path / "a[1]").mkdir()
-    (tmp_path / "a[1]" / "x.tfrecord").write_bytes(b"")
-    assert complete(str(tmp_path / "a[1]")) == f"tfrecord:{tmp_path}/a[[]1]/*.tfrecord*"
+@pytest.mark.parametrize(
+    "folder, name, pattern",
+    [
+        ("a[1]", "x.tfrecord", "a[[]1]/*.tfrecord*"),
+        ("a", "x.TFRecord", "a/*.TFRecord*"),
+        ("a.tfrecord", "x-0-of-1", "a.tfrecord/*-of-*"),
+    ],
+)
+def test_the_pattern_for_a_folder_of_records_fits_its_files(tmp_path, folder, name, pattern):
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / name).write_bytes(b"")
+    assert complete(str(tmp_path / folder)) == f"tfrecord:{tmp_path}/{pattern}"
+    (tmp_path / folder / "y.TFRECORD").write_bytes(b"")
+    with pytest.raises(UsageError, match="may be tfrecord:.* or tfrecord:"):
+        complete(str(tmp_path / folder))
 
 
 def test_every_source_is_listed(cli):
