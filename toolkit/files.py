@@ -135,6 +135,9 @@ def sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of folders, which some file systems cannot flush
+            raise
     finally:
         os.close(descriptor)
 

@@ -1,5 +1,6 @@
 """What a kill of the machine must not take is on the disk before the next thing happens."""
 
+import errno
 import io
 import os
 
@@ -35,6 +36,17 @@ def disk(monkeypatch):
 def test_a_durable_file_is_synced_before_its_name_and_its_name_before_anything_else(tmp_path, disk):
     write_json(str(tmp_path / "a.json"), {})
     assert disk == [("sync", "temporary"), ("rename", "a.json"), ("sync", tmp_path.name)]
+
+
+def test_a_file_system_that_cannot_sync_folders_is_used_without_that(tmp_path, monkeypatch):
+    def sync(descriptor, inner=os.fsync):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        inner(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    write_json(str(tmp_path / "new" / "a.json"), {})
+    assert os.listdir(str(tmp_path / "new")) == ["a.json"]
 
 
 def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(run, disk):
