@@ -101,9 +101,10 @@ def test_a_stream_that_outlives_its_command_is_flushed_quietly_when_it_is_closed
     assert capsys.readouterr().err == ""
 
 
-def test_tensorflow_is_imported_without_stderr(here):
-    """By code that calls the library: the command line would open the descriptor."""
-    code = "from toolkit import tf; tf.constant(1)"
+def test_tensorflow_is_imported_without_stderr_and_used_without_stdout(here):
+    """By code that calls the library: the command line would open the descriptors."""
+    code = "import sys; sys.stdout.close(); from toolkit import compat, tf; tf.constant(1); "
+    code += "compat.float_operations(tf.get_default_graph())"
     command = ["sh", "-c", '"$@" 2>&-', "sh", sys.executable, "-c", code]
     assert subprocess.call(command, cwd=str(here), timeout=process_fixtures.PATIENCE) == 0
 

@@ -42,12 +42,13 @@ VERBOSE = is_verbose()
 def _capture_output(stream: Optional[TextIO]) -> Iterator[None]:
     """Capture what C++ code writes to `stream`, sys.stdout or sys.stderr, through its file
     descriptor; if the block raises an Exception (not if Ctrl-C ends it), write it to stderr.
-    Nothing is captured if the stream is closed (None), or if no temporary folder can be written.
+    Nothing is captured if the stream is closed, or None, or if no temporary folder can be written.
     """
     descriptor = 1 if stream is sys.stdout else 2
     is_log = VERBOSE and descriptor == 2  # stdout is for results, even if the output is verbose
+    is_closed = getattr(stream, "closed", stream is None)
     try:
-        temporary = None if stream is None or is_log else tempfile.TemporaryFile()  # noqa: SIM115
+        temporary = None if is_closed or is_log else tempfile.TemporaryFile()  # noqa: SIM115
     except OSError:  # there is no place for one
         temporary = None
     if stream is None or temporary is None:
