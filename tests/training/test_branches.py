@@ -124,10 +124,13 @@ def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
         (["--from", 4, "--run-dir", "run"], 2, "run is not empty."),
         (["--from", 4, "--run-dir", "run", "--print-config"], 2, "run is not empty."),
         (["--from", 4, "--run-dir", "bars.npz/x"], 2, "bars.npz/x cannot be created"),
+        (["--from", 4, "--run-dir", "begun"], 2, "begun cannot be created: Directory not empty."),
         (["--from", 4, "--plugin", "gan"], 2, "A run keeps its plugins"),
     ],
 )
 def test_what_cannot_be_is_refused_and_leaves_nothing(cli, run, argv, code, message):
+    os.mkdir("begun")
+    open("begun/.lock", "w").close()  # as a run that ended before its first step leaves it
     before = sorted(os.listdir("."))
     cli.refuse(code, message, "resume", run, *argv)
     assert sorted(os.listdir(".")) == before

@@ -15,7 +15,7 @@ import secrets
 import shutil
 from typing import Any, Dict, Iterable, List, NamedTuple, Set
 
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError
 from ..files import make_folders, sync
 from .checkpoint_store import CHECKPOINTS
 from .commit_log import Checkpoint
@@ -74,10 +74,8 @@ def create_branch(
     """
     target = RunFolder(os.path.abspath(path))
     part = RunFolder(f"{target.path}.part-{secrets.token_hex(2)}")
-    try:
+    with target.creating():
         make_folders(part.path)
-    except OSError as error:
-        raise UsageError(f"{target} cannot be created: {error.strerror}.") from None
     try:
         with part.writing():
             step = point.checkpoint.step
@@ -97,7 +95,8 @@ def create_branch(
             parent = Parent(BRANCH, name, step, tensors, folder.commits.head())
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
             part.record("branch", step=step, kept=steps, parent=parent.as_json(), created=now)
-            os.rename(part.path, target.path)
+            with target.creating():  # a link or what a run has left may be there
+                os.rename(part.path, target.path)
             sync(os.path.dirname(target.path))
     finally:
         shutil.rmtree(part.path, ignore_errors=True)

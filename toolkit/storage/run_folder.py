@@ -107,14 +107,12 @@ class RunFolder:
         config.json is written first: from then on the run can be resumed. Raises UsageError if the
         folder cannot be created, or another process trains or has started a run in it.
         """
-        try:
+        with self.creating():
             if self._force and is_used(self.path):
                 if self.is_locked():
                     raise self.lock_error()
                 os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
             make_folders(self.path)
-        except OSError as error:
-            raise UsageError(f"{self} cannot be created: {error.strerror}.") from None
         self.lock()
         if is_used(self.path):
             self.unlock()
@@ -127,6 +125,14 @@ class RunFolder:
             for name in (CHECKPOINTS, EVENTS):
                 self.make_subfolder(name)
         self.is_new = False
+
+    @contextlib.contextmanager
+    def creating(self) -> Iterator[None]:
+        """Raise an OSError in the block, which creates the folder, as a UsageError."""
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(f"{self} cannot be created: {error.strerror}.") from None
 
     @property
     def is_run(self) -> bool:
