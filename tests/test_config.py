@@ -124,6 +124,11 @@ def test_two_values_for_one_option_in_one_file_are_refused(here, name, text):
         configuration.read(str(here / name))
 
 
+def test_nan_is_set_once(here):
+    (here / "a.toml").write_text("seed = nan\n")
+    assert list(configuration.read(str(here / "a.toml")).values) == ["seed"]
+
+
 def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatch):
     (here / "a.toml").write_text(
         f'plugin = "{LINEAR}"\ncheckpoint_steps = 3\nseed = 2\nlog_steps = 2\n'

@@ -63,7 +63,7 @@ def _unique(path: str, pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
     """Pairs as a dict. Raises UsageError if two of one name differ."""
     values: Dict[str, Any] = {}
     for name, value in pairs:
-        if values.setdefault(name, value) != value:
+        if values.setdefault(name, value) not in (value,):  # unlike `!=`, where it is NaN
             raise UsageError(
                 f"{path}: '{name}' is set twice: to {short_repr(values[name])} and to "
                 f"{short_repr(value)}.",
