@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import json
+import multiprocessing
 import os
 import signal
 from types import SimpleNamespace
@@ -207,6 +208,16 @@ def test_a_hook_that_fails_at_the_end_loses_no_step(data):
     with pytest.raises(ToolkitError, match="failed in on_stop: ValueError: too late"):
         testing.train(with_hooks(Broken()), "run", data=data, steps=9, evaluate="no")
     assert steps_of("run") == [2, 3]
+
+
+def test_a_worker_that_a_plugin_has_forked_ends_when_it_is_asked_to():
+    worker = multiprocessing.get_context("fork").Process(
+        target=lambda: os.kill(os.getpid(), signal.SIGTERM)  # as `worker.terminate()` does
+    )
+    with FirstSignal():
+        worker.start()
+        worker.join()
+    assert worker.exitcode == -signal.SIGTERM
 
 
 def test_a_handler_that_is_not_of_python_stays(monkeypatch):

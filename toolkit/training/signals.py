@@ -16,13 +16,15 @@ _NOTICE = b"\nInterrupted: waiting for the step under way; a second signal ends 
 class FirstSignal:
     """In a `with`, the first SIGINT, SIGTERM or SIGHUP is noted in `signum`, 0 before, and `act` is
     called with it within the handler; the second ends the process at once. A terminal is told so.
-    When it closes, several SIGHUP may come, and SIGTERM with them: they count as one.
+    When it closes, several SIGHUP may come, and SIGTERM with them: they count as one. A process
+    that is forked in the block ends by SIGTERM.
     """
 
     def __init__(self, act: Callable[[int], None] = lambda signum: None):
         self.signum = 0
         self._act = act
         self._handlers: List[Any] = []
+        self._process = os.getpid()
 
     def __enter__(self) -> FirstSignal:
         try:
@@ -42,9 +44,11 @@ class FirstSignal:
     def _note(self, signum: int, frame: Any) -> None:
         if signum != signal.SIGHUP:
             signal.signal(signum, signal.SIG_DFL)
-        if self.signum:
-            if signal.SIGHUP not in (signum, self.signum):
-                os.kill(os.getpid(), signum)
+        is_worker = os.getpid() != self._process  # that a plugin has forked, and may wait for
+        is_second = bool(self.signum) and signal.SIGHUP not in (signum, self.signum)
+        if signum == signal.SIGTERM if is_worker else is_second:
+            os.kill(os.getpid(), signum)
+        if self.signum or is_worker:
             return
         self.signum = signum
         self._act(signum)
