@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import socket
 import stat
 from types import SimpleNamespace
 
@@ -160,6 +161,22 @@ def test_a_run_that_is_alive_is_neither_locked_again_nor_renamed(run, has_file):
     assert not other.is_locked()
     other.lock()
     other.unlock()
+
+
+def test_a_forked_process_that_outlives_the_run_does_not_keep_the_lock(run):
+    own, others = socket.socketpair()
+    process = os.fork()
+    if not process:
+        own.close()
+        others.send(b"1")
+        others.recv(1)  # waits for the end of the test
+        os._exit(0)
+    own.recv(1)
+    run.unlock()
+    is_locked = reopen(run).is_locked()
+    own.close()
+    os.waitpid(process, 0)
+    assert not is_locked
 
 
 def test_where_only_files_are_locked_a_deleted_lock_file_ends_the_run(run, monkeypatch):

@@ -39,6 +39,8 @@ class FolderLock:
             path = os.path.join(self._path, LOCK)
             self._file = open_without_links(path, os.O_RDWR | os.O_CREAT)
             self.is_effective = _wait_for_lock(self._file) or self._is_folder_locked
+            # A worker that a plugin forks may outlive this process, and would keep the lock.
+            os.register_at_fork(after_in_child=self.release)
         except BaseException:
             self.release()
             raise
