@@ -1,14 +1,16 @@
 """A training that is called from Python shows itself where somebody looks."""
 
 import io
+import os
 import sys
 import types
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
-from linear_fixtures import LINEAR
+from linear_fixtures import LINEAR, Linear
 
 import toolkit
+from toolkit import hookimpl
 
 
 class Terminal(io.StringIO):
@@ -26,6 +28,16 @@ def watch(data):
         return [out.getvalue(), err.getvalue()]
 
     return call
+
+
+def test_a_plugin_may_change_the_working_directory(data):
+    class Mover(Linear):
+        @hookimpl
+        def build(self, run):
+            os.chdir("/")
+            return Linear.build(self, run)
+
+    assert toolkit.train(Mover, "run", data=data, steps=1, evaluate="no", say=False).step == 1
 
 
 def test_it_is_silent_where_nobody_looks(watch):

@@ -80,7 +80,7 @@ def train(
         InterruptedRun: after Ctrl-C; the current step is completed first.
     """
     plugins = load_plugins(plugin, extensions, named_by)
-    run_dir = run_dir or new_path("runs", plugins.model.name)
+    run_dir = os.path.abspath(run_dir or new_path("runs", plugins.model.name))  # a plugin may chdir
     console, argv = _choose_console(say), ["toolkit.train"]
     options = dict(options or {}, **more)
     with console.shown(), open_trainer(
