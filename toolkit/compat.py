@@ -25,6 +25,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 import warnings
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO, Tuple
 
@@ -210,13 +211,16 @@ def variable_scope_store() -> Any:
     return tf.get_collection_ref(("__varscope",))[0]
 
 
+_counting = threading.Lock()  # what is captured is of all threads, each of which would put it back
+
+
 def float_operations(graph: tf.Graph) -> int:
     """The float operations of one run of all ops, by TensorFlow's profiler and static shapes."""
     builder = tf.profiler.ProfileOptionBuilder
     options = builder(builder.float_operation()).with_empty_output().build()
     # Python and C++ say on stderr which ops have no static shape.
     quiet = contextlib.redirect_stderr(io.StringIO())
-    with _capture_output(sys.stdout), _capture_output(sys.stderr), quiet:
+    with _counting, _capture_output(sys.stdout), _capture_output(sys.stderr), quiet:
         return tf.profiler.profile(graph, options=options).total_float_ops
 
 

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 from types import SimpleNamespace
 from unittest import mock
 
@@ -265,6 +266,24 @@ def test_a_small_step_gets_one_thread_within_an_op(batch_size, option, threads):
     assert float_operations(graph) >= 2 * batch_size * 100 * 50  # a multiplication and an addition
     options = make_run(intra_op_threads=option).options
     assert choose_threads(options, graph).intra_op_threads == threads
+
+
+def test_two_threads_count_float_operations_one_after_the_other(monkeypatch):
+    """Each would put back what the other one has put in the place of stderr."""
+    other, was_waiting = threading.Thread(target=float_operations, args=[tf.Graph()]), []
+
+    def profile(graph, options):
+        if not was_waiting:
+            was_waiting.append(None)
+            other.start()
+            other.join(0.5)
+            was_waiting[0] = other.is_alive()
+        return SimpleNamespace(total_float_ops=0)
+
+    monkeypatch.setattr(tf.profiler, "profile", profile)
+    float_operations(tf.Graph())
+    other.join()
+    assert was_waiting == [True]
 
 
 def test_a_hook_can_log_record_and_summarize(data):
