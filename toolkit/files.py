@@ -50,7 +50,8 @@ def open_regular_file(path: str) -> IO[bytes]:
 def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path`, which replaces `path` when the block ends.
 
-    If the block raises an exception, the temporary file is removed and `path` is unchanged.
+    It has the permissions of a file that it replaces. If the block raises an exception, the
+    temporary file is removed and `path` is unchanged.
 
     Args:
         path: the file to write; its folder is created if needed.
@@ -62,6 +63,8 @@ def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
     descriptor = open_without_links(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            with contextlib.suppress(OSError):  # what is replaced may be private
+                os.fchmod(descriptor, stat.S_IMODE(os.stat(path).st_mode))
             yield file
             if durable:
                 file.flush()

@@ -38,6 +38,13 @@ def test_a_durable_file_is_synced_before_its_name_and_its_name_before_anything_e
     assert disk == [("sync", "temporary"), ("rename", "a.json"), ("sync", tmp_path.name)]
 
 
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    path = tmp_path / "a.json"
+    path.touch(0o600)
+    write_json(str(path), {})
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("{}\n", 0o600)
+
+
 def test_a_file_system_that_cannot_sync_folders_is_used_without_that(tmp_path, monkeypatch):
     def sync(descriptor, inner=os.fsync):
         if os.path.isdir(f"/proc/self/fd/{descriptor}"):
