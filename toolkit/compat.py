@@ -43,21 +43,19 @@ VERBOSE = is_verbose()
 def _capture_output(stream: Optional[TextIO]) -> Iterator[None]:
     """Capture what C++ code writes to `stream`, sys.stdout or sys.stderr, through its file
     descriptor; if the block raises an Exception (not if Ctrl-C ends it), write it to stderr.
-    Nothing is captured if the stream is closed, or None, or if no temporary folder can be written.
+    Nothing is captured if the stream or the descriptor is closed, or no file can be written.
     """
     descriptor = 1 if stream is sys.stdout else 2
     is_log = VERBOSE and descriptor == 2  # stdout is for results, even if the output is verbose
-    is_closed = getattr(stream, "closed", stream is None)
-    try:
-        temporary = None if is_closed or is_log else tempfile.TemporaryFile()  # noqa: SIM115
-    except OSError:  # there is no place for one
-        temporary = None
-    if stream is None or temporary is None:
+    original: Optional[int] = None
+    with contextlib.suppress(OSError):  # there is no place for a file, or no such descriptor
+        if not (is_log or getattr(stream, "closed", stream is None)):
+            temporary, original = tempfile.TemporaryFile(), os.dup(descriptor)  # noqa: SIM115
+    if stream is None or original is None:
         yield
         return
     stream.flush()
     with temporary as file:
-        original = os.dup(descriptor)
         os.dup2(file.fileno(), descriptor)
         try:
             yield

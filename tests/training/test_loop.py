@@ -1,6 +1,7 @@
 """The loop between the first step and the last: stops, errors, retries and interrupts."""
 
 import contextlib
+import errno
 import glob
 import json
 import multiprocessing
@@ -266,6 +267,13 @@ def test_a_small_step_gets_one_thread_within_an_op(batch_size, option, threads):
     assert float_operations(graph) >= 2 * batch_size * 100 * 50  # a multiplication and an addition
     options = make_run(intra_op_threads=option).options
     assert choose_threads(options, graph).intra_op_threads == threads
+
+
+def test_float_operations_are_counted_where_stdout_has_no_descriptor(monkeypatch):
+    """As in a daemon that has a stream of its own in its place."""
+    fault = OSError(errno.EBADF, os.strerror(errno.EBADF))
+    monkeypatch.setattr(os, "dup", mock.Mock(side_effect=fault))
+    assert float_operations(tf.Graph()) == 0
 
 
 def test_two_threads_count_float_operations_one_after_the_other(monkeypatch):
