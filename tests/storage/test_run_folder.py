@@ -179,6 +179,12 @@ def test_a_forked_process_that_outlives_the_run_does_not_keep_the_lock(run):
     assert not is_locked
 
 
+def test_a_run_has_its_whole_path_as_name_where_the_working_directory_is_gone(run, here):
+    os.chdir(run.make_subfolder("gone"))
+    os.rmdir(run.file("gone"))
+    assert str(run) == run.path
+
+
 def test_where_only_files_are_locked_a_deleted_lock_file_ends_the_run(run, monkeypatch):
     flock = fcntl.flock
 

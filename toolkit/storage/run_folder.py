@@ -59,7 +59,10 @@ class RunFolder:
         self._lock: Optional[FolderLock] = None
 
     def __str__(self) -> str:
-        relative = os.path.relpath(self.path)
+        try:
+            relative = os.path.relpath(self.path)
+        except FileNotFoundError:  # of the working directory, which is gone
+            return self.path
         return self.path if relative.startswith("..") else relative
 
     @property
