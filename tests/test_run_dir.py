@@ -9,7 +9,7 @@ import shutil
 import pytest
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 
-from toolkit import hookimpl, option
+from toolkit import hookimpl, option, train
 
 QUICK = ["--steps-per-call", "1", "--no-evaluate"]
 FLAGS = ["run", "--plugin", LINEAR, "--steps", "2"]
@@ -51,6 +51,14 @@ def test_a_folder_that_no_run_may_have_is_refused(cli, data, words, end):
     assert result.code == 2 and result.err.endswith(end)
     assert result.err.startswith("Error: " + "--force cannot rename " * (end in (DATA, HERE)))
     assert os.listdir(".") == ["data"] and os.listdir("data") == ["bars.npz"]
+
+
+def test_the_name_of_a_new_folder_may_begin_with_that_of_the_user(cli, data, here, monkeypatch):
+    monkeypatch.setenv("HOME", str(here / "home"))
+    cli.succeed(*FLAGS, *QUICK, "--data", "npz:data/bars.npz", "--run-dir=~/r")
+    options = {"data": "npz:data/bars.npz", "steps": 2, "steps_per_call": 1, "evaluate": "no"}
+    assert train(LINEAR, "~/r", options).step == 2
+    assert os.path.isdir("home/r") and not os.path.exists("~")
 
 
 class Reading(Linear):

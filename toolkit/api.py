@@ -80,7 +80,8 @@ def train(
         InterruptedRun: after Ctrl-C; the current step is completed first.
     """
     plugins = load_plugins(plugin, extensions, named_by)
-    run_dir = os.path.abspath(run_dir or new_path("runs", plugins.model.name))  # a plugin may chdir
+    run_dir = os.path.expanduser(run_dir or new_path("runs", plugins.model.name))
+    run_dir = os.path.abspath(run_dir)  # a plugin may change the working directory
     console, argv = _choose_console(say), ["toolkit.train"]
     options = dict(options or {}, **more)
     with console.shown(), open_trainer(

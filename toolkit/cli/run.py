@@ -166,11 +166,12 @@ def run(
         return _train(order, order.job(folder))
 
 
-def read_run_dir(run_dir: Optional[str], is_resume: bool, force: bool) -> Optional[str]:
-    """Return the folder that a flag or else a variable names, None if there is none. Raises
+def read_run_dir(run_dir: Optional[str], is_resume: bool, force: bool) -> str:
+    """Return the folder that a flag or else a variable names, "" if there is none. Raises
     UsageError if --resume has no folder, or is set with --force.
     """
-    run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
+    # A shell leaves the ~ of --run-dir=~/x to the program.
+    run_dir = os.path.expanduser(run_dir or os.environ.get("TOOLKIT_RUN_DIR", ""))
     if is_resume and not run_dir:
         raise UsageError(
             "--resume is set, but --run-dir is not: without it, each run has a new folder.",

@@ -261,7 +261,7 @@ def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFo
     or would rename the working directory or one of the `inputs`, which the run reads; or if it is a
     file.
     """
-    folder = RunFolder(os.path.abspath(path), is_new=True, force=force)
+    folder = RunFolder(os.path.abspath(os.path.expanduser(path)), is_new=True, force=force)
     if is_used(folder.path):
         if not os.path.isdir(folder.path):
             raise UsageError(

@@ -10,7 +10,6 @@ is made of are the driver's (cli/app.py).
 from __future__ import annotations
 
 import functools
-import os
 import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -86,7 +85,7 @@ class DrivenRun:
         Raises:
             UsageError: the folder cannot be used.
         """
-        folder = reserve(os.path.abspath(path or new_path("runs", driver)), force)
+        folder = reserve(path or new_path("runs", driver), force)
         return cls(folder, driver, dict(settings))
 
     @classmethod
