@@ -58,6 +58,11 @@ def test_a_run_that_is_moved_to_such_a_folder_is_intact_trains_on_and_is_read(
     assert read_json(run, "manifest.json")["step"] == 8
 
 
+def test_other_data_may_have_a_name_that_is_not_utf8(cli, trained, here):
+    data = shutil.copy(str(trained / "bars.npz"), str(here / f"{NOT_UTF8}.npz"))
+    assert cli("evaluate", trained / "run", "--data", data).code == 0
+
+
 def test_a_damaged_checkpoint_is_named_by_its_own_path(folder):
     (folder / "model.ckpt-1.index").write_text("damaged")
     with pytest.raises(CheckpointError) as error:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
@@ -162,7 +163,7 @@ def report(
     """
     place = f"{name}-{step}"
     if other_data:
-        place += "-" + hashlib.sha256(other_data.encode("utf-8")).hexdigest()[:6]
+        place += "-" + hashlib.sha256(os.fsencode(other_data)).hexdigest()[:6]
     if getattr(evaluator.run.options, "tta", False):
         place += "-tta"
     result: Dict[str, Any] = {"split": name, "step": step, "examples": len(split)}
