@@ -17,8 +17,10 @@ import tensorflow.contrib.layers
 from tensorflow.contrib import layers, rnn
 from tensorflow.contrib.framework import arg_scope, nest
 from tensorflow.contrib.framework.python.ops import add_arg_scope, get_or_create_global_step
+from tensorflow.contrib.framework.python.ops import audio_ops
 from tensorflow.contrib.framework.python.ops.variables import get_global_step
 from tensorflow.contrib.layers.python.layers import initializers, utils
+from tensorflow.contrib.learn import ModeKeys
 from tensorflow.contrib.slim import model_analyzer
 from tensorflow.contrib.tensorboard.plugins import projector
 import tensorflow.examples.tutorials.mnist.input_data as again
@@ -133,7 +135,7 @@ def test_a_name_without_a_stand_in_is_named():
     if standins.has_own_contrib():  # all but this one are TensorFlow's own
         assert [name for name in modules if name[:5] != "keras"] == [standins.INPUT_DATA]
     else:
-        with pytest.raises(AttributeError, match="tf.contrib.crf has no stand-in"):
-            modules["tensorflow"].contrib.crf  # noqa: B018
+        with pytest.raises(AttributeError, match="tf.contrib.quantize has no stand-in"):
+            modules["tensorflow"].contrib.quantize  # noqa: B018
         with pytest.raises(AttributeError, match="'tensorflow' has no attribute 'nothing'"):
             modules["tensorflow"].nothing  # noqa: B018

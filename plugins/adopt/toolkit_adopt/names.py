@@ -38,7 +38,7 @@ def refuse_missing_names(path: str) -> None:
 
 
 def missing_names(path: str) -> List[Tuple[str, str, int]]:
-    """The names that a script and the modules of its folder use in vain, such as "tf.contrib.crf".
+    """The names that a script and the modules of its folder use in vain, such as "tf.contrib.gan".
 
     Each comes once, with the file and line of its first use, and in that order. Left out are names
     without which the script may do: within `try`, in a branch of an `if`, and in a function or

@@ -55,6 +55,7 @@ SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.learn.preprocessing": "vocabulary",
     "contrib.learn.python.learn.datasets.mnist": "mnist",
     "contrib.legacy_seq2seq": "legacy_sequences",
+    "contrib.lookup": "lookup",
     "contrib.losses": "losses",
     "contrib.seq2seq": "sequences",
     "contrib.slim": f"{_LAYERS} scopes",
@@ -70,23 +71,24 @@ SOURCES = {  # module -> the modules of this folder whose public names it has
 }
 _STEPS = "assert_global_step create_global_step get_global_step get_or_create_global_step"
 _CHECKPOINTS = "init_from_checkpoint list_variables load_checkpoint load_variable"
-_CELLS = """BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell LSTMStateTuple
-    MultiRNNCell RNNCell ResidualWrapper"""
-_DATA_SETS = """AUTOTUNE group_by_window ignore_errors make_csv_dataset map_and_batch
-    parallel_interleave prefetch_to_device rejection_resample scan shuffle_and_repeat unbatch"""
-_DISTRIBUTIONS = """Bernoulli Beta Categorical Dirichlet DirichletMultinomial Distribution
-    Exponential Gamma Laplace Multinomial Normal StudentT Uniform kl_divergence"""
+_AUDIO = "audio_spectrogram decode_wav encode_wav mfcc"
 _LOSSES = "get_losses get_regularization_losses get_total_loss"
-NAMES = (  # module, where its names are today, the names
-    ("contrib.data", "data.experimental", _DATA_SETS),
-    ("contrib.distributions", "distributions", _DISTRIBUTIONS),
+_TABLES = """HashTable IdTableWithHashBuckets KeyValueTensorInitializer MutableHashTable
+    TextFileIdTableInitializer TextFileIndex TextFileInitializer TextFileStringTableInitializer
+    index_table_from_file index_to_string_table_from_file"""
+NAMES = (  # module, where in `tf` or in a module its names are today, the names, or all
+    ("contrib.data", "data.experimental", ""),
+    ("contrib.distributions", "distributions", ""),
     ("contrib.framework", "train", f"{_STEPS} {_CHECKPOINTS}"),
     ("contrib.framework", "", "nest"),
     ("contrib.framework.python.ops", "train", _STEPS),
+    ("contrib.framework.python.ops.audio_ops", "tensorflow.python.ops.gen_audio_ops", _AUDIO),
     ("contrib.framework.python.ops.variables", "train", _STEPS),
+    ("contrib.learn", ".estimator", "ModeKeys"),
+    ("contrib.lookup", "tensorflow.python.ops.lookup_ops", _TABLES),
     ("contrib.losses", "losses", _LOSSES),
     ("contrib.rnn", "nn", "static_bidirectional_rnn static_rnn static_state_saving_rnn"),
-    ("contrib.rnn", "nn.rnn_cell", _CELLS),
+    ("contrib.rnn", "nn.rnn_cell", ""),
     ("contrib.slim", "train", f"{_STEPS} {_CHECKPOINTS}"),
     ("contrib.slim.losses", "losses", _LOSSES),
 )
@@ -194,8 +196,12 @@ def make_stand_in(name: str) -> StandIn:
         vars(made).update(public_names(source))
     for module, place, names in NAMES:
         if module == name:
-            owner = operator.attrgetter(place)(tf) if place else tf
-            vars(made).update({each: getattr(owner, each) for each in names.split()})
+            if place.startswith((".", "tensorflow.")):
+                owner = importlib.import_module(place, __name__)
+            else:
+                owner = operator.attrgetter(place)(tf) if place else tf
+            chosen = names.split() or [each for each in dir(owner) if each[0] != "_"]
+            vars(made).update({each: getattr(owner, each) for each in chosen})
     vars(made)["__all__"] = [each for each in vars(made) if each[0] != "_"]
     return made
 

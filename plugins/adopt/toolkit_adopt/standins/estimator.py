@@ -25,7 +25,7 @@ class ModeKeys:
 
     TRAIN = "train"
     EVAL = "eval"
-    PREDICT = "infer"
+    PREDICT = INFER = "infer"
 
 
 class EstimatorSpec(NamedTuple):
