@@ -50,6 +50,20 @@ with tf.Session() as sess:
         if i % 3 == 2 and loss.eval({x: data, y: target, keep: 1.0, flag: True}) < 100:
             value *= 0.5
 """,
+    # An optimizer outside of the graph, which feeds the values that it tries to a variable.
+    "outside": HEAD
+    + """
+slope = tf.gradients(loss, w)[0]
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    value = sess.run(w)
+    for i in range(11):
+        feed = batch()
+        feed[w] = value
+        value = value - 0.1 * sess.run(slope, feed)
+        sess.run(loss, feed)
+    sess.run(w.assign(value))
+""",
     # A hook's timer, a summary that is fetched, a graph that is finalized, global_step.
     "monitored": HEAD
     + """

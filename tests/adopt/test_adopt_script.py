@@ -169,6 +169,19 @@ assert sess.run([w * 1.0, w + 1.0], {w: 5.0}) == [5.0, 6.0]
 sess.run(w.initializer)
 assert sess.run("Variable:0") == 2.0
 """,
+    "scipy minimizes a loss within bounds and to constraints": """
+make = tf.contrib.opt.ScipyOptimizerInterface
+point, number = tf.Variable([7.0, 7.0]), tf.Variable(3.0)
+loss, seen = tf.reduce_sum(point**2) + number**2, []
+bounded = make(loss, var_to_bounds={point: ([1, 2], np.inf)})
+held = make(loss, [point], [point[1] - 1], [point[0] - 3], method="SLSQP")
+sess.run(tf.global_variables_initializer())
+bounded.minimize(sess, fetches=[loss], loss_callback=seen.append)
+assert sess.run(point).tolist() == [1, 2] and seen[0] == 107
+with sess.as_default():
+    held.minimize()
+np.testing.assert_allclose([*sess.run(point), sess.run(number)], [3, 1, 0], atol=1e-5)
+""",
 }
 
 

@@ -128,7 +128,7 @@ class Calls:
             if older.name not in names and any(op.name in names for op in tensor.consumers())
         ]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
-        trains = any(
+        trains = self._is_search(graph, feeds, names, trainable) or any(
             "Apply" in op.type
             or written_variable(op) in trainable
             and not any(each.type in _FILES for each in reach([op], (), fed))
@@ -168,6 +168,14 @@ class Calls:
             closed=dict.fromkeys(closed, np.ones((), bool)),
         )
         return kinds[key]
+
+    def _is_search(self, graph: Any, feeds: Any, names: Set[str], trainable: Set[str]) -> bool:
+        """Whether an optimizer outside of the graph, such as SciPy's, has a call compute gradients
+        at the values that it tries, which it feeds to variables.
+        """
+        reads = [tensor.op for tensor in feeds if tensor.op.type == "ReadVariableOp"]
+        is_fed = any(source_of(read.inputs[0]).name in trainable for read in reads)
+        return is_fed and any(names & made for _, made in self._losses.get(graph, ()))
 
     def _find_losses(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
         """The losses that a call trains on, and that it can fetch without another effect."""

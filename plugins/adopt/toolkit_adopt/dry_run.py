@@ -199,6 +199,9 @@ def list_words(seen: Any) -> List[str]:
         raise UsageError(f"The script trains {len(seen.training_graphs)} graphs.")
     if seen.between:
         raise UsageError(f"'{seen.between[0]}' changes a variable between the train calls.")
+    for kind in kinds:
+        if not kind.updates:
+            raise UsageError(f"'{kind.title}' trains outside of the graph: it changes no variable.")
     rules, sizes = {}, set()
     for name, values in seen.feeds.items():
         rule, what = values.guess()

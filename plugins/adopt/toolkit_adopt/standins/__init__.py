@@ -57,6 +57,7 @@ SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.legacy_seq2seq": "legacy_sequences",
     "contrib.lookup": "lookup",
     "contrib.losses": "losses",
+    "contrib.opt": "opt",
     "contrib.seq2seq": "sequences",
     "contrib.slim": f"{_LAYERS} scopes",
     "contrib.slim.learning": "training",
