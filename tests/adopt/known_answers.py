@@ -14,7 +14,7 @@ import numpy as np
 
 from toolkit import tf
 
-RANDOM = r"weights|kernel|diag"  # names of variables that are drawn
+RANDOM = r"weights|kernel|diag|transitions"  # names of variables that are drawn
 PATH = os.path.join(os.path.dirname(__file__), "known_answers.npz")
 
 
@@ -130,6 +130,32 @@ def legacy_decoder(legacy):
     return tf.concat([*values, tf.reshape(state, [-1])], 0)
 
 
+def crf(module):
+    """Probabilities of tags with their gradients, and the best ones, of 4, 2 and 1 steps."""
+    inputs, lengths = tf.constant(images(3, 4, 3)), tf.constant([4, 2, 1])
+    tags = tf.constant([[0, 2, 1, 1], [1, 0, 0, 0], [2, 0, 0, 0]])
+    likelihood, transitions = module.crf_log_likelihood(inputs, tags, lengths)
+    shortest = inputs[:, :1], tags[:, :1], tf.constant([1, 1, 1]), transitions
+    best, score = module.crf_decode(inputs, transitions, lengths)
+    path, of_path = module.viterbi_decode(images(4, 3), images(3, 3))
+    gradients = tf.gradients(likelihood, [inputs, transitions])
+    scores = [likelihood, module.crf_log_likelihood(*shortest)[0], score, of_path]
+    values = [*scores, *gradients, best, path]
+    return tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in values], 0)
+
+
+def fused_cells(rnn):
+    """Both directions of sequences of 3 steps and of 1, and two layers of both."""
+    inputs, lengths = tf.constant(images(3, 2, 2)), tf.constant([3, 1])
+    forward = rnn.LSTMBlockFusedCell(3)(inputs, dtype=tf.float32, sequence_length=lengths)
+    backward = rnn.TimeReversedFusedRNN(rnn.LSTMBlockFusedCell(3, use_peephole=False))
+    backward = backward(inputs, dtype=tf.float32, sequence_length=lengths)
+    there, back = ([cell(2) for cell in (rnn.GRUCell, rnn.BasicRNNCell)] for _ in range(2))
+    stacked = rnn.stack_bidirectional_dynamic_rnn(there, back, inputs, dtype=tf.float32)
+    values = tf.nest.flatten([forward, backward, stacked])
+    return tf.concat([tf.reshape(each, [-1]) for each in values], 0)
+
+
 def unroll(make):
     """A graph of the cell that is made of `tf.contrib.rnn`."""
 
@@ -182,6 +208,7 @@ SLIM = {
     "create_train_op": create_train_op,
 }
 CELLS = {
+    "block": lambda rnn: rnn.LSTMBlockCell(3, 0.5, cell_clip=0.2),
     "peepholes": lambda rnn: rnn.LSTMCell(3, use_peepholes=True, num_proj=2),
     "two": lambda rnn: rnn.MultiRNNCell(
         [
@@ -194,6 +221,8 @@ CELLS = {
 GRAPHS = {  # name -> its module of contrib, and a function of that module
     **{name: ("slim", build) for name, build in SLIM.items()},
     **{name: ("rnn", unroll(make)) for name, make in CELLS.items()},
+    "crf": ("crf", crf),
+    "fused_cells": ("rnn", fused_cells),
     "sequence_loss": ("seq2seq", sequence_loss),
     "legacy_decoder": ("legacy_seq2seq", legacy_decoder),
 }

@@ -17,7 +17,7 @@ from toolkit import tf
 @pytest.fixture(scope="module")
 def found():
     """What the stand-ins of this folder answer, on this TensorFlow."""
-    names = ("slim", "slim.losses", "slim.learning", "rnn", "seq2seq", "legacy_seq2seq")
+    names = ("slim", "slim.losses", "slim.learning", "crf", "rnn", "seq2seq", "legacy_seq2seq")
     slim, losses, learning, *others = (make_stand_in(f"contrib.{name}") for name in names)
     slim.losses, slim.learning = losses, learning
     return answers(types.SimpleNamespace(slim=slim, **dict(zip(names[3:], others))))

@@ -40,6 +40,7 @@ from ..patches import Patches
 
 _LAYERS = "initializers layers normalization training"
 SOURCES = {  # module -> the modules of this folder whose public names it has
+    "contrib.crf": "crf",
     "contrib.data": "inputs",
     "contrib.framework": "scopes",
     "contrib.framework.python.ops": "scopes",
@@ -58,6 +59,7 @@ SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.lookup": "lookup",
     "contrib.losses": "losses",
     "contrib.opt": "opt",
+    "contrib.rnn": "cells",
     "contrib.seq2seq": "sequences",
     "contrib.slim": f"{_LAYERS} scopes",
     "contrib.slim.learning": "training",
