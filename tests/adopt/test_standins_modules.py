@@ -2,6 +2,7 @@
 
 import importlib
 
+import numpy as np
 import pytest
 from toolkit_adopt import standins
 
@@ -31,3 +32,51 @@ def test_tables_know_the_numbers_of_texts(contrib, session):
     session.run(tf.tables_initializer())
     assert session.run(texts).tolist() == [b"b", b"?"]
     assert session.run(numbers).tolist() == [5, -1]
+
+
+def test_the_estimator_of_tpus_gives_its_functions_the_size_of_a_batch(contrib, tmp_path):
+    tpu = contrib.tpu
+
+    def inputs(params):
+        numbers = np.arange(12, dtype=np.float32)
+        pairs = tf.data.Dataset.from_tensor_slices((numbers, numbers))
+        return pairs.batch(params["batch_size"])
+
+    def model_fn(features, labels, mode, params):
+        weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
+        loss = tf.reduce_mean((features - weight) ** 2)
+        optimizer = tf.train.GradientDescentOptimizer(0.5)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+        sizes = tf.fill([1], params["batch_size"])
+        metrics = (lambda sizes: {"size": tf.metrics.mean(sizes)}), {"sizes": sizes}
+        options = {"eval_metrics": metrics, "scaffold_fn": tf.train.Scaffold}
+        return tpu.TPUEstimatorSpec(mode, {"x": features}, loss, train_op, **options)
+
+    form = {"per_host_input_for_training": tpu.InputPipelineConfig.PER_HOST_V2}
+    config = tpu.RunConfig(master=None, tpu_config=tpu.TPUConfig(8, num_shards=1, **form))
+    sizes = {"train_batch_size": 4, "eval_batch_size": 3, "predict_batch_size": 6}
+    found = tpu.TPUEstimator(model_fn, str(tmp_path), config, {}, use_tpu=False, **sizes)
+    found.train(inputs, max_steps=2)
+    assert found.get_variable_value("weight") == 5.5  # the mean of 4 to 7
+    assert found.evaluate(inputs, steps=2)["size"] == 3
+    assert [row["x"] for row in found.predict(inputs)] == list(range(12))
+
+
+def test_a_training_ends_when_its_evaluations_get_no_better(contrib, tmp_path):
+    estimator = importlib.import_module("tensorflow").estimator
+
+    def model_fn(features, labels, mode):
+        train_op = tf.assign_add(tf.train.get_global_step(), 1)
+        return estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train_op)
+
+    def train(most):
+        options = {"run_every_secs": None, "run_every_steps": 1}
+        hook = estimator.experimental.stop_if_no_decrease_hook(found, "loss", most, **options)
+        found.train(lambda: tf.data.Dataset.from_tensors([2.0]).repeat(), [hook], steps=2)
+        return found.get_variable_value("global_step")
+
+    found = estimator.Estimator(model_fn, str(tmp_path))
+    for _ in range(2):
+        train(9)
+        found.evaluate(lambda: tf.data.Dataset.from_tensors([2.0]))
+    assert [train(most) for most in (3, 2)] == [6, 7]  # the best evaluation is two steps back

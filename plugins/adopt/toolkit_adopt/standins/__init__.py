@@ -42,6 +42,7 @@ _LAYERS = "initializers layers normalization training"
 SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.crf": "crf",
     "contrib.data": "inputs",
+    "contrib.estimator": "stopping",
     "contrib.framework": "scopes",
     "contrib.framework.python.ops": "scopes",
     "contrib.framework.python.ops.variables": "scopes",
@@ -67,9 +68,15 @@ SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.slim.model_analyzer": "training",
     "contrib.slim.utils": "scopes",
     "contrib.tensorboard.plugins.projector": "projector",
+    "contrib.tpu": "tpu",
+    "contrib.tpu.python.tpu.tpu_config": "tpu",
+    "contrib.tpu.python.tpu.tpu_estimator": "tpu",
+    "contrib.tpu.python.tpu.tpu_optimizer": "tpu",
     "contrib.training": "training",
     "estimator": "estimator",
+    "estimator.experimental": "stopping",
     "estimator.inputs": "inputs",
+    "estimator.tpu": "tpu",
     "examples.tutorials.mnist.input_data": "mnist",
 }
 _STEPS = "assert_global_step create_global_step get_global_step get_or_create_global_step"

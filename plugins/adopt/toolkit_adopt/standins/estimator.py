@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 import sys
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
@@ -83,7 +84,7 @@ class RunConfig:
     def __init__(self, model_dir: Any = None, **fields: Any):
         self.model_dir = model_dir
         for name, value in fields.items():
-            if value is not None and not hasattr(RunConfig, name):
+            if value is not None and not hasattr(type(self), name):
                 raise TypeError(f"The stand-in of RunConfig has no field {name}.")
             setattr(self, name, value)
         refuse_cluster()
@@ -95,7 +96,7 @@ class RunConfig:
 
     def replace(self, **changes: Any) -> RunConfig:
         """The same configuration with other values."""
-        return RunConfig(**{**vars(self), **changes})
+        return type(self)(**{**vars(self), **changes})
 
 
 class TrainSpec(NamedTuple):
@@ -151,6 +152,7 @@ class Estimator:
         self.config = config.replace(model_dir=self.model_dir)
         self.params = dict(params or {}) if isinstance(params, (dict, type(None))) else params
         self.model_fn, self._warm_start_from = model_fn, warm_start_from
+        self.evaluations: Dict[int, Dict[str, Any]] = {}  # step -> metrics, of those without a name
 
     def _call(self, function: Any, mode: str, **more: Any) -> Any:
         """Call a function of the user with those of some named arguments that it has."""
@@ -261,7 +263,10 @@ class Estimator:
             updates = [update for _, update in metrics.values()]
             for _ in self._calls(spec, updates, checkpoint_path, all_hooks, steps):
                 pass
-        return dict(final.final_ops_values)
+        found = dict(final.final_ops_values)
+        if name is None:
+            self.evaluations[int(found[tf.GraphKeys.GLOBAL_STEP])] = found
+        return found
 
     def predict(
         self,
@@ -289,6 +294,10 @@ class Estimator:
     def latest_checkpoint(self) -> Optional[str]:
         """The path of the newest checkpoint; None if there is none."""
         return tf.train.latest_checkpoint(self.model_dir)
+
+    def eval_dir(self, name=None) -> str:
+        """A folder beside the checkpoints, into which nothing is written here."""
+        return os.path.join(self.model_dir, "eval" if name is None else f"eval_{name}")
 
     def get_variable_names(self) -> List[str]:
         """The names in the newest checkpoint."""
