@@ -34,6 +34,48 @@ def test_tables_know_the_numbers_of_texts(contrib, session):
     assert session.run(numbers).tolist() == [5, -1]
 
 
+def test_metrics_take_predictions_before_labels(contrib, session):
+    metrics, numbers = contrib.metrics, tf.constant([1, 1, 0, 1])
+    labels = tf.constant([1, 0, 0, 0])
+    named = {
+        "precision": metrics.streaming_precision(numbers, labels),  # 1 of 3; recall: 1 of 1
+        "accuracy": metrics.streaming_accuracy(numbers, labels=labels),
+        "mean": contrib.slim.metrics.streaming_mean(numbers),
+    }
+    values, updates = metrics.aggregate_metric_map(named)
+    alone = [metrics.accuracy(numbers, labels, each) for each in (None, [1.0, 3, 0, 0])]
+    session.run(tf.local_variables_initializer())
+    session.run(list(updates.values()))
+    found = [session.run(values[name]) for name in ("precision", "accuracy", "mean")]
+    np.testing.assert_allclose(found + session.run(alone), [1 / 3, 0.5, 0.75, 0.5, 0.25])
+
+
+def test_images_are_turned_and_moved(contrib, session):
+    one = np.arange(1, 10, dtype=np.float32).reshape(3, 3)
+    several = np.stack([one, one])[..., None]
+    moves, bilinear = [[1, 0], [0, -1]], [1, 0, 0.5, 0, 1, 0, 0, 0]
+    turned = session.run(contrib.image.rotate(tf.constant(one), np.pi / 2))
+    np.testing.assert_allclose(turned, np.rot90(one))
+    turned = session.run(contrib.image.rotate(several, [0.0, np.pi]))
+    np.testing.assert_allclose(turned[..., 0], [one, one[::-1, ::-1]])
+    right, up = session.run(contrib.image.translate(several, moves))[..., 0]
+    assert right.tolist() == [[0, 1, 2], [0, 4, 5], [0, 7, 8]]
+    assert up.tolist() == [[4, 5, 6], [7, 8, 9], [0, 0, 0]]
+    between = contrib.image.transform(one[..., None], bilinear, "BILINEAR", [1, 2])
+    assert session.run(between)[..., 0].tolist() == [[1.5, 2.5]]
+
+
+def test_slim_trains_up_to_a_step_and_saves(contrib, tmp_path):
+    with tf.Graph().as_default():
+        number = tf.get_variable("number", [], initializer=tf.zeros_initializer())
+        train_op = tf.cast(tf.assign_add(tf.train.get_or_create_global_step(), 1), tf.float32)
+        options = {"number_of_steps": 3, "save_summaries_secs": 9, "save_interval_secs": 9}
+        options.update(init_fn=lambda session: number.load(4.0, session), is_chief=True)
+        assert contrib.slim.learning.train(train_op, str(tmp_path), **options) == 3.0
+    path = tf.train.latest_checkpoint(str(tmp_path))
+    assert path.endswith("-3") and tf.train.load_variable(path, "number") == 4.0
+
+
 def test_the_estimator_of_tpus_gives_its_functions_the_size_of_a_batch(contrib, tmp_path):
     tpu = contrib.tpu
 

@@ -5,6 +5,7 @@ Each is the mean over examples of weight above zero, and is added to the collect
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from toolkit import tf
@@ -12,30 +13,25 @@ from toolkit import tf
 from .scopes import add_arg_scope
 
 
-def _in_order(name: str, *arguments: str) -> Any:
-    """A loss of `tf.losses` whose arguments have this order."""
-    loss = getattr(tf.losses, name)
+def _labels_second(function: Any) -> Any:
+    """A function of `tf.losses` or `tf.metrics` with the predictions, or logits, before labels."""
+    names = list(inspect.signature(function).parameters)
+    if "labels" in names[0]:
+        names[:2] = names[1::-1]
 
     def ordered(*args: Any, **kwargs: Any) -> Any:
-        return loss(**dict(zip(arguments, args)), **kwargs)
+        return function(**dict(zip(names, args)), **kwargs)
 
-    ordered.__name__, ordered.__doc__ = name, loss.__doc__
-    return add_arg_scope(ordered)
+    ordered.__name__, ordered.__doc__ = function.__name__, function.__doc__
+    return ordered
 
 
-_ORDER = ("predictions", "labels", "weights", "scope")
-_SMOOTHED = ("weights", "label_smoothing", "scope")
-
-absolute_difference = _in_order("absolute_difference", *_ORDER)
-mean_squared_error = _in_order("mean_squared_error", *_ORDER)
-log_loss = _in_order("log_loss", *_ORDER[:3], "epsilon", "scope")
-cosine_distance = _in_order("cosine_distance", *_ORDER[:2], "axis", *_ORDER[2:], "dim")
-sigmoid_cross_entropy = _in_order(
-    "sigmoid_cross_entropy", "logits", "multi_class_labels", *_SMOOTHED
-)
-softmax_cross_entropy = _in_order("softmax_cross_entropy", "logits", "onehot_labels", *_SMOOTHED)
-sparse_softmax_cross_entropy = _in_order("sparse_softmax_cross_entropy", "logits", *_ORDER[1:])
-compute_weighted_loss = _in_order("compute_weighted_loss", "losses", "weights", "scope")
+for _name in (
+    *("absolute_difference", "compute_weighted_loss", "cosine_distance", "log_loss"),
+    *("mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy"),
+    "sparse_softmax_cross_entropy",
+):
+    globals()[_name] = add_arg_scope(_labels_second(getattr(tf.losses, _name)))
 
 
 @add_arg_scope
