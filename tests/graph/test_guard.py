@@ -187,8 +187,8 @@ def sequential_updates(invalid, names):
     return build_updates
 
 
-def updates_with_state():
-    """The `build_updates` of two updates; the first has a state update, and one after it."""
+def updates_with_state(has_after=True):
+    """The `build_updates` of two updates; the first has a state update, and one after it or not."""
     a, b, statistic, seen = (create_variable(n, [1.0, 1.0, 1.0]) for n in "abcd")
 
     def build_updates(run, validity):
@@ -196,7 +196,8 @@ def updates_with_state():
         tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
         loss = fallible_loss(a, tf.constant(1.0))
         after = functools.partial(seen.assign, [7.0, 7.0, 7.0], read_value=False)
-        first = run.minimize(loss, [a], "a", advance_step=False, after=after)
+        options = {"advance_step": False, "after": after if has_after else None}
+        first = run.minimize(loss, [a], "a", **options)
         with tf.control_dependencies([first]):
             return run.minimize(fallible_loss(b.read_value(), validity), [b], "b")
 
@@ -211,6 +212,7 @@ REFUSALS = {
     "aab": (lambda: sequential_updates([2], "aab"), "skip", 1),
     "aba": (lambda: sequential_updates([2], "aba"), "stop", 1),
     "two of abc": (lambda: sequential_updates([0, 2], "abc"), "skip", 1),
+    "state": (lambda: updates_with_state(has_after=False), "skip", 1),
     "state and sums": (updates_with_state, "skip", 2),
 }
 
