@@ -51,8 +51,9 @@ def test_a_mistake_gets_one_sentence(cli, here, words, message):
 
 def test_a_search_keeps_its_plugin_whatever_the_variable(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_PLUGIN", "regressor")
+    monkeypatch.setenv("HOME", str(here))  # whose ~ in --search-dir=~/s a shell leaves
     write_study("s")
-    cli.refuse(2, "has 4 trials, and cannot have 3", "search", "--search-dir", "s", "--trials", "3")
+    cli.refuse(2, "has 4 trials, and cannot have 3", "search", "--search-dir=~/s", "--trials", "3")
 
 
 EVIL = "./evil.py"

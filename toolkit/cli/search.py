@@ -114,7 +114,7 @@ def search(
         raise UsageError(
             "The folder of the search is missing.", hint="Add --search-dir DIR; a new one is made."
         )
-    folder = os.path.abspath(search_dir)
+    folder = os.path.abspath(os.path.expanduser(search_dir))  # a shell leaves the ~ of --flag=~/x
     try:
         files = set(os.listdir(folder)) if os.path.exists(folder) else set()
     except OSError as error:  # it is a file, or may not be read
