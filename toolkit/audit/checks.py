@@ -9,6 +9,7 @@ import os
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
 
 from .. import config as configuration
+from ..display.numbers import format_count
 from ..errors import CheckFailed, CheckpointError, ToolkitError, UsageError, is_verbose
 from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
@@ -86,7 +87,7 @@ def refuse_faults(folder: RunFolder, checks: List[Check]) -> None:
     faults = [fault for check in checks for fault in check.faults]
     if faults:
         first = str(faults[0]).rstrip(".")
-        more = f" ({count_noun(len(faults) - 1, 'more fault')})" if faults[1:] else ""
+        more = f" ({format_count(len(faults) - 1, 'more fault')})" if faults[1:] else ""
         raise CheckFailed(
             f"{first}{more}.", hint=f"For advice, run: toolkit doctor {folder.argument}"
         )
@@ -114,7 +115,7 @@ def _check_manifest(folder: RunFolder) -> _Result:
 def _check_commit_log(folder: RunFolder) -> _Result:
     log, faults = folder.commits, folder.commits.faults()
     entries, sessions = len(log.entries()), len(log.sessions())
-    summary = f"{count_noun(entries, 'entry', 'entries')}, {count_noun(sessions, 'session')}"
+    summary = f"{format_count(entries, 'entry', 'entries')}, {format_count(sessions, 'session')}"
     position: Optional[int] = None  # the step that training has reached; None: no session yet
     for entry in log.entries():
         if entry.is_commit and (position is None or entry.step <= position):
@@ -153,7 +154,7 @@ def _check_metrics(folder: RunFolder) -> _Result:
     seal = folder.commits.seal()
     if not faults and seal and seal.values["metrics"] != folder.metrics.position()._asdict():
         faults.append("metrics.jsonl is not what it was when the run finished")
-    return count_noun(len(lines), "line"), faults
+    return format_count(len(lines), "line"), faults
 
 
 def _check_config(folder: RunFolder) -> _Result:
@@ -176,7 +177,7 @@ def _check_config(folder: RunFolder) -> _Result:
     for name in names if expected else ():
         value, old = own.get(name, "missing"), last.get(name, "no such option")
         faults.append((f"{name} is {value}, but the last session had {old}", name))
-    return count_noun(len(own), "option"), faults
+    return format_count(len(own), "option"), faults
 
 
 def _check_seal(folder: RunFolder) -> _Result:
@@ -184,7 +185,7 @@ def _check_seal(folder: RunFolder) -> _Result:
     entry = folder.commits.seal()
     if entry is None:
         return "not sealed: the run is not finished", []
-    summary = f"{count_noun(len(entry.values['reports']), 'report file')} at step {entry.step}"
+    summary = f"{format_count(len(entry.values['reports']), 'report file')} at step {entry.step}"
     return summary, find_report_faults(folder, entry.values)
 
 
@@ -224,8 +225,3 @@ def declared_options(config: Config) -> Type[CoreOptions]:
 def join_steps(steps: Iterable[int]) -> str:
     """The steps in order, separated by commas; "none" if there is none."""
     return ", ".join(map(str, sorted(steps))) or "none"
-
-
-def count_noun(count: int, noun: str, plural: str = "") -> str:
-    """A count with its noun, such as "1 line" and "2 lines"."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"

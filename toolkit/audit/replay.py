@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from .. import config as configuration
 from ..comparison.differences import find_changed_options
+from ..display.numbers import format_count
 from ..display.waits import waiting
 from ..errors import (
     CheckFailed,
@@ -30,7 +31,7 @@ from ..storage.run_folder import RunFolder, driver_of
 from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import SOURCES
 from ..training.initial_weights import open_initial_weights, read_parents
-from .checks import count_noun, declared_options, join_steps
+from .checks import declared_options, join_steps
 from .processes import LastWords, count_processes, train
 
 REPRODUCIBILITY_HINT = (
@@ -347,4 +348,4 @@ def _compare_metrics(expected: List[str], actual: List[str]) -> str:
                     place = f"line {number} (step {new.get('step')})"
                     return f"{place}: {name} is {now}, expected {was}"
             return f"line {number} has the same values in another notation"
-    return f"{count_noun(len(actual), 'line')}, expected {len(expected)}"
+    return f"{format_count(len(actual), 'line')}, expected {len(expected)}"

@@ -9,6 +9,7 @@ import click
 
 from .. import options as typed
 from ..cli_options import HelpGroup, json_option, resolve_output, writing_output
+from ..display.numbers import format_count
 from ..errors import UsageError
 from .common import flag, output_flags, print_result
 from .help import ShortCommand
@@ -90,8 +91,7 @@ def _describe(report: Dict[str, Any]) -> Iterator[Union[str, Tuple[str, str]]]:
             counts[_MAX_CLASSES:] = [f"... ({len(counts) - _MAX_CLASSES:,} more classes)"]
         classes = f"; class: {', '.join(counts)}" if counts else ""
         values = f"; values {describe_range(split)}" if "min" in split else ""
-        copies = split["duplicates"]
-        duplicates = f"; {copies} duplicate{'s' if copies != 1 else ''}"
+        duplicates = f"; {format_count(split['duplicates'], 'duplicate')}"
         yield name, f"{split['examples']} examples{classes}{values}{duplicates}"
         if split.get("contradicting"):
             yield name, f"{split['contradicting']} examples also occur with another class"

@@ -18,6 +18,11 @@ def format_rate(value: float, mark: str = "") -> str:
     return f"{value:{mark}.0f}" if value >= 10 else f"{value:.2g}"
 
 
+def format_count(number: int, noun: str, plural: str = "", mark: str = "") -> str:
+    """`1 step`, `2000 steps`, with a mark `2,000 steps`."""
+    return f"{number:{mark}} {noun if number == 1 else plural or noun + 's'}"
+
+
 def format_duration(seconds: float) -> str:
     """`2.5 s`, `26 s`, `3 min 20 s`, `5 h 12 min`, `2 d 3 h`."""
     total = int(round(seconds))

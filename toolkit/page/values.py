@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List, Optional, Sequence
 
 from ..display import numbers
@@ -55,6 +56,4 @@ def format_alike(values: Sequence[Optional[float]]) -> List[str]:
     return ["–" if number is None else texts.pop(0) for number in values]
 
 
-def format_count(number: int, noun: str, plural: str = "") -> str:
-    """`1 step`, `2 steps`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+format_count = functools.partial(numbers.format_count, mark=",")

@@ -18,6 +18,7 @@ import numpy as np
 from ..cluster.server import start_server
 from ..cluster.tasks import Cluster
 from ..compat import make_callable, tf
+from ..display.numbers import format_count
 from ..graph.build import TrainingGraph
 from ..graph.guard import GuardValues, read_refusal
 from ..graph.run import step_builder_of
@@ -96,10 +97,9 @@ class ServerPeers(Peers):
 
     def describe(self, batch_size: int) -> List[str]:
         names = ", ".join(task.name for task in self._cluster.trainers)
-        servers = len(self._cluster.jobs["ps"])
-        noun = "server" if servers == 1 else "servers"
+        servers = format_count(len(self._cluster.jobs["ps"]), "parameter server")
         return [
-            f"{servers} parameter {noun}; each step is one batch of {batch_size} of one of {names}",
+            f"{servers}; each step is one batch of {batch_size} of one of {names}",
             "the order of the updates is not reproducible, so another run has other bits",
         ]
 

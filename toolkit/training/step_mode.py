@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import HAS_XLA, tf
 from ..data.structure import describe_key
+from ..display.numbers import format_count
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
 from ..graph.model_size import check_model_size
@@ -239,10 +240,9 @@ def check_accumulation(options: CoreOptions, total: int, update_counts: Mapping[
     `update_counts` has by name how many updates of it a step has; each adds a gradient to its sums.
     """
     if update_counts and options.accumulate > total * max(update_counts.values()):
-        steps = "1 step" if total == 1 else f"{total} steps"
         raise UsageError(
-            f"--accumulate is {options.accumulate}, but the run has {steps}: no weight would "
-            "change.",
+            f"--accumulate is {options.accumulate}, but the run has "
+            f"{format_count(total, 'step')}: no weight would change.",
             hint="Set a smaller --accumulate, or a larger --steps or --epochs.",
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from ...display.numbers import format_count
 from ...errors import DataError, join_names
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
@@ -147,8 +148,8 @@ def _refuse_images_beside(root: str, subject: str) -> None:
         names = sorted(e.name for e in entries if is_image_name(e.name) and not _is_folder(e))
     if names:
         raise DataError(
-            f"{root}: found {len(names)} image{'s' if len(names) > 1 else ''} ({names[0]}, ...) "
-            f"beside {subject}.",
+            f"{root}: found {format_count(len(names), 'image')} ({names[0]}, ...) beside "
+            f"{subject}.",
             hint="Put each image into the folder of its class, or all into one folder.",
         )
 
@@ -200,7 +201,7 @@ def describe_other_files(folder: str) -> List[str]:
             links += [name for name in folders if os.path.islink(os.path.join(base, name))]
     notes = []
     if others:
-        count = f"{len(others):,} file{'s' if len(others) > 1 else ''}"
+        count = format_count(len(others), "file", mark=",")
         notes.append(f"{count} beside the images are not read ({join_names(sorted(others), 3)}).")
     if links:
         notes.append(f"Links to folders are not followed ({join_names(sorted(links), 3)}).")

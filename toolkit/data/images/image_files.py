@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
 
 import numpy as np
 
+from ...display.numbers import format_count
 from ...errors import DataError, join_names
 from ..column import VOID, Column
 from ..decoded import Decoded, hash_texts
@@ -184,7 +185,7 @@ def find_damaged(settings: Settings, paths: Sequence[str]) -> Tuple[Set[str], Li
     if not len(rows):
         return set(), []
     listing = join_names(name_files(settings.path, [paths[row] for row in rows]), 3)
-    images = f"{len(rows):,} damaged image{'s' if len(rows) > 1 else ''}"
+    images = format_count(len(rows), "damaged image", mark=",")
     return {paths[row] for row in rows}, [f"{images} left out ({listing}; --skip-damaged)."]
 
 

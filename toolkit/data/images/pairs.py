@@ -22,6 +22,7 @@ from typing import Dict, List, NamedTuple, NoReturn, Optional, Pattern, Sequence
 
 import numpy as np
 
+from ...display.numbers import format_count
 from ...errors import DataError, join_names
 from ..examples import Dataset, Split, describe
 from ..held_out import Shares, hold_out
@@ -185,11 +186,10 @@ def _match(folder: str, pair: Pair) -> Listing:
     lonely = [left[name] for name in sorted(set(left) - set(right))]
     lonely += [right[name] for name in sorted(set(right) - set(left))]
     if lonely:
-        count = len(lonely)
+        count = format_count(len(lonely), "image", mark=",")
         raise DataError(
             f"{folder}: expected two images of each name, in '{first}' and in '{second}', found "
-            f"{count:,} image{'s' if count > 1 else ''} without a partner "
-            f"({join_names(lonely, 3)}).",
+            f"{count} without a partner ({join_names(lonely, 3)}).",
             hint="Add the missing images or remove these; names differ in their endings alone.",
         )
     paths = [left[name] for name in common], [right[name] for name in common]
