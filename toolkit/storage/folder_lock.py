@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import Iterator
+from typing import Iterator, Set
 
 from ..files import open_without_links
 
@@ -39,14 +39,14 @@ class FolderLock:
             path = os.path.join(self._path, LOCK)
             self._file = open_without_links(path, os.O_RDWR | os.O_CREAT)
             self.is_effective = _wait_for_lock(self._file) or self._is_folder_locked
-            # A worker that a plugin forks may outlive this process, and would keep the lock.
-            os.register_at_fork(after_in_child=self.release)
+            _held.add(self)
         except BaseException:
             self.release()
             raise
 
     def release(self) -> None:
         """Unlock the folder."""
+        _held.discard(self)
         for descriptor in (self._file, self._folder):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -63,6 +63,16 @@ class FolderLock:
             )
         except OSError:
             return False
+
+
+def _release_all() -> None:
+    for lock in list(_held):
+        lock.release()
+
+
+_held: Set[FolderLock] = set()
+# A worker that a plugin forks may outlive this process, and would keep its locks.
+os.register_at_fork(after_in_child=_release_all)
 
 
 def is_locked(path: str) -> bool:
