@@ -141,9 +141,9 @@ class Loop:
                         if monitored.should_stop():  # by a thread of a hook from elsewhere
                             self.request_stop(ASKED)
                 except BaseException as error:
-                    self._end_hooks(error)
+                    self._end(error)
                     raise
-                self._end_hooks(None)
+                self._end(None)
         if self._signum is not None:
             raise InterruptedRun("", signum=self._signum)
         is_last = self.is_last(self.step)
@@ -158,12 +158,12 @@ class Loop:
         """The time since the loop began; 0 before."""
         return 0.0 if self._start is None else time.monotonic() - self._start
 
-    def _end_hooks(self, error: Optional[BaseException]) -> None:
+    def _end(self, error: Optional[BaseException]) -> None:
+        """Commit, unless a fault may have left half a step, and tell the hooks of the end."""
         if self.session is not None:
             with translated_errors(self), self._peers.explained():
                 try:
-                    # The guard keeps every variable at the last good step; another fault may leave
-                    # half a step.
+                    # The guard keeps every variable at the last good step.
                     if error is None or isinstance(error, DivergedError):
                         self.commit(self.step)
                 finally:

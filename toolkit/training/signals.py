@@ -44,11 +44,13 @@ class FirstSignal:
     def _note(self, signum: int, frame: Any) -> None:
         if signum != signal.SIGHUP:
             signal.signal(signum, signal.SIG_DFL)
-        is_worker = os.getpid() != self._process  # that a plugin has forked, and may wait for
-        is_second = bool(self.signum) and signal.SIGHUP not in (signum, self.signum)
-        if signum == signal.SIGTERM if is_worker else is_second:
-            os.kill(os.getpid(), signum)
-        if self.signum or is_worker:
+        if os.getpid() != self._process:  # of a worker that a plugin has forked, and may wait for
+            if signum == signal.SIGTERM:
+                os.kill(os.getpid(), signum)
+            return
+        if self.signum:
+            if signal.SIGHUP not in (signum, self.signum):
+                os.kill(os.getpid(), signum)
             return
         self.signum = signum
         self._act(signum)

@@ -68,9 +68,10 @@ class StepRunner:
     def run(self, max_steps: int) -> CallResult:
         """Make up to `max_steps` steps, at least one, in one call."""
         num_steps = min(self._num_steps, max_steps)
+        arguments = [np.int32(num_steps)] if self._graph.loop else []
         start = time.perf_counter()
         with self._peers.calling(RUN, num_steps):
-            values = self._calls[0](*[np.int32(num_steps)] if self._graph.loop else [])
+            values = self._calls[0](*arguments)
         secs = max((time.perf_counter() - start) / num_steps, 1e-9)
         if len(self._calls) > 1:
             self._compare(secs)

@@ -10,7 +10,7 @@ from .losses import _labels_second
 
 
 def _streaming(metric: Any) -> Any:
-    ordered = _labels_second(metric)
+    ordered = _labels_second(metric)  # of another module: no public name of this one
     return lambda *args, **kwargs: ordered(*args, **kwargs)
 
 
