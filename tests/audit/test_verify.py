@@ -297,7 +297,24 @@ def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained):
     assert sha256s(trained) == before
 
 
-def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here):
+# While there is a file `hold`, a run that begins waits after its second save to be killed.
+WAIT_FOR_KILL = """
+    @hookimpl
+    def checkpoint_saved(self, run, step):
+        import os, time
+
+        if step == 2 and os.path.exists("hold"):
+            os.remove("hold")
+            self.holds = True
+        while step == 4 and getattr(self, "holds", False):
+            time.sleep(0.01)
+"""
+
+
+def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here, monkeypatch):
     process_fixtures.take_turn()
-    train_with(cli, UNSEEDED)
+    train_with(cli, UNSEEDED + WAIT_FOR_KILL)
+    (here / "hold").touch()
+    monkeypatch.setattr("toolkit.cluster.chaos.MOMENTS", {"save": 1})
+    monkeypatch.setattr("random.Random.randint", lambda *_: 2)  # in the second save
     cli.refuse(6, "Step 6 differs: linear/b differs in ", "verify", "run", "--chaos", 1)

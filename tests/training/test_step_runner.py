@@ -128,6 +128,7 @@ def test_calls_end_before_each_due_step_and_the_run_ends_at_its_target(data, cal
 def test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has(here, calls, form):
     options = {**RARE, **form, "steps_per_call": 50}  # whatever the time of a step
     testing.train(Linear, "run", data=write_bars("small.npz", train=40), steps=30, **options)
+    calls = calls[1:] if form != LOOP else calls  # the first one tries what XLA has compiled
     assert max(steps for _, steps in calls) == 5
     assert sum(steps for _, steps in calls) == 29
 
