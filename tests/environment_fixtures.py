@@ -133,7 +133,8 @@ def build(folder):
     _create(environment, "")
     files = [os.path.join(wheels, name) for name in sorted(os.listdir(wheels))]
     command = ["install", "-q", "--no-deps", "--no-index", "--no-warn-script-location"]
-    _run([*pip, "--python", environment.python, *command, *files])
+    # Without PYTHONPATH, on which pip would find a toolkit that is installed already.
+    _run([*pip, "--python", environment.python, *command, *files], env=environment.variables())
     shared = [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
     # Python ignores .pth files in folders that are added this way, and so editable installs.
     _share(environment, "".join(path + "\n" for path in [*tools, *shared]))
