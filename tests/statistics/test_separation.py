@@ -79,6 +79,13 @@ def test_equal_results_are_not_separated(dtype, seeds):
     assert result.difference == 0.0 and not result.is_separated and result.p == 1.0
 
 
+@pytest.mark.parametrize("value", [0.9, np.random.RandomState(0).rand(165)])
+def test_equal_results_of_any_numbers_of_seeds_do_not_differ_by_rounding(value):
+    results = [separate([value] * n, [value] * m) for n in range(1, 9) for m in range(2, 9)]
+    assert [result.difference for result in results] == [0.0] * len(results)
+    assert not any(result.is_separated for result in results)
+
+
 @pytest.mark.parametrize(
     "a, b, note",
     [
@@ -86,6 +93,7 @@ def test_equal_results_are_not_separated(dtype, seeds):
         ([float("nan"), 1.0], [1.0, 2.0], "some values are not finite"),
         ([0.5, 0.5], [0.7, 0.7], "the values do not vary"),
         ([np.array([0.5, 0.5])], [np.array([0.7, 0.7])], "the values do not vary"),
+        ([Estimate(1.0, 1.0, 1.0)], [Estimate(0.5, 0.5, 0.5)], "the values do not vary"),
         ([np.array([True])], [np.array([False])], "1 seed each, without intervals"),
         ([0.9], [0.8], "1 seed each, without intervals"),
     ],

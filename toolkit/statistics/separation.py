@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Callable, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -251,7 +251,9 @@ def _difference_of_estimates(a: Estimate, b: Estimate, level: float) -> Separati
     low, high = difference - below, difference + above
     side = below if difference > 0 else above
     z = normal_quantile(0.5 + level / 2)
-    p = float(2 * ndtr(-abs(difference) / side * z)) if side else 1.0
+    if side == 0.0:
+        return _t_test(difference, 0.0, 1.0, level, OWN_INTERVALS, (1, 1), ONE_SEED_EACH)
+    p = float(2 * ndtr(-abs(difference) / side * z))
     is_separated = p <= 1 - level
     return Separation(difference, low, high, is_separated, p, OWN_INTERVALS, (1, 1), ONE_SEED_EACH)
 
@@ -266,7 +268,7 @@ def _compare_values(a: Sequence[Estimate], b: Sequence[Estimate], level: float) 
     """
     seeds = (len(a), len(b))
     values_a, values_b = np.array([e.value for e in a]), np.array([e.value for e in b])
-    difference = float(values_a.mean() - values_b.mean())
+    difference = float(_mean(values_a) - _mean(values_b))
     if not math.isfinite(difference):
         return _unknown(difference, seeds, "some values are not finite")
     if max(seeds) > 1:
@@ -295,7 +297,7 @@ def _several_seeds(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
     from scipy.optimize import brentq
 
     sides = [np.asarray(rows, np.float64) for rows in (a, b)]
-    means = [rows.mean(0) for rows in sides]
+    means = [_mean(rows) for rows in sides]
     sample = means[0] - means[1]
     of_examples = sample_variance(sample) / len(sample)
     parts, note = _seed_variances([rows.mean(1) for rows in sides])
@@ -318,6 +320,11 @@ def _several_seeds(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
         p = _LEAST_P if is_less else float(brentq(lambda p: half(p) - abs(difference), _LEAST_P, 1))
     low, high = difference - width, difference + width
     return Separation(difference, low, high, p <= 1 - level, p, SEEDS_AND_EXAMPLES, seeds, note)
+
+
+def _mean(seeds: np.ndarray) -> Any:
+    """The mean over the seeds, the first axis; rounding does not part it from equal values."""
+    return np.clip(seeds.mean(0), seeds.min(0), seeds.max(0))
 
 
 def _seed_variances(sides: Sequence[np.ndarray]) -> Tuple[List[Tuple[float, float]], str]:
