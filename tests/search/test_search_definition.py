@@ -48,6 +48,9 @@ def test_a_damaged_definition_gives_one_sentence(tmp_path, text):
         (Dimension("a", "int", 1, 9, 4), [1, 5, 9]),
         (Dimension("a", "int", 1, 3, is_log=True), [1, 2, 3]),
         (Dimension("a", "float", 0.0, 0.3, 0.1), [0.0, 0.1, 0.2, 0.3]),
+        # Of twelve digits, but within the range, outside of which no value is read.
+        (Dimension("a", "float", 1 / 3 + 1e-15, 2 / 3, 0.2), [1 / 3 + 1e-15, 0.533333333333]),
+        (Dimension("a", "float", 0.0, 2 / 3, 1 / 3), [0.0, 0.333333333333, 2 / 3]),
         (Dimension("a", "choice", choices=("x", None)), ["x", None]),
         (Dimension("a", "float", 0.0, 1.0), None),
     ],
@@ -55,3 +58,4 @@ def test_a_damaged_definition_gives_one_sentence(tmp_path, text):
 def test_the_values_of_a_dimension(dimension, values):
     assert values == (dimension.values if values is None else list(dimension.values))
     assert dimension.size == (float("inf") if values is None else len(values))
+    assert all(map(dimension.has, values or ()))

@@ -49,7 +49,8 @@ class Dimension(NamedTuple):
         if not self.step:
             return None
         count = math.floor((self.high - self.low) / self.step + 1e-9) + 1
-        return [float(f"{self.low + i * self.step:.12g}") for i in range(count)]
+        values = (float(f"{self.low + i * self.step:.12g}") for i in range(count))
+        return [min(max(value, self.low), self.high) for value in values]
 
     @property
     def size(self) -> float:
