@@ -127,6 +127,13 @@ def test_a_failure_is_a_result_with_its_reason(train, code, text, status, reason
     assert result.cpu_secs == 1.5
 
 
+def test_a_trial_is_trained_in_a_folder_whose_name_is_no_text(tmp_path):
+    study = open_study(small_definition(), tmp_path / "\udcff")
+    with study.claim(TRIAL) as log:
+        list(train_trial(study, TRIAL, log, FakeProcesses(4)))
+    assert read_result(study, TRIAL).status == "failed"
+
+
 def test_a_process_that_is_killed_is_tried_again_until_it_comes_no_further(train):
     result, processes = train(137, 137, 137)
     assert result.status == "failed"

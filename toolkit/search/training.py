@@ -191,7 +191,8 @@ def _run_process(
     path, words = study.path(trial), trial_words(study, trial)
     with writing(path + ".log"):
         os.lseek(log, 0, os.SEEK_END)
-        os.write(log, f"$ toolkit {' '.join(map(shlex.quote, words))}\n".encode())
+        command = f"$ toolkit {' '.join(map(shlex.quote, words))}\n"
+        os.write(log, command.encode("utf-8", "surrogateescape"))  # a path may be no text
         start = os.lseek(log, 0, os.SEEK_CUR)
     code, cpu_secs = yield from processes.run(words, log, trial_environment(os.environ))
     notes = read_notes(path)
