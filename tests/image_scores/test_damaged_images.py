@@ -48,8 +48,13 @@ def test_shuffled_patches_keep_their_pixels_and_what_is_left_over_stays():
     corners = image[:, :8:2, :8:2].reshape(16, 3).tolist()  # of each patch of 2 x 2 pixels
     places = shuffled[:, :8:2, :8:2].reshape(16, 3).tolist()
     assert sorted(places) == corners
-    tiny = np.arange(9).reshape(1, 3, 3, 1)
-    assert (damage.shuffle_patches(tiny, random()) == tiny).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (3, 3)])
+def test_patches_of_images_with_less_than_four_pixels_a_side_are_shuffled(shape):
+    image = np.arange(np.prod(shape)).reshape(1, *shape, 1)
+    shuffled = damage.shuffle_patches(image, random())
+    assert (shuffled != image).any() and (np.sort(shuffled, None) == image.ravel()).all()
 
 
 def noise_values(labels, count=30):

@@ -124,17 +124,19 @@ def blur(images: np.ndarray, taps: Tuple[int, ...]) -> np.ndarray:
 
 
 def shuffle_patches(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Divide each image into `PATCHES` x `PATCHES` patches, and exchange them at random.
+    """Divide each image into `PATCHES` x `PATCHES` patches, or as many as it has pixels a side, and
+    exchange them at random.
 
     The rows and columns that are left over stay in place.
     """
     count, height, width, channels = images.shape
-    rows, columns = height // PATCHES, width // PATCHES
+    down, across = min(PATCHES, height), min(PATCHES, width)
+    rows, columns = height // down, width // across
     result = images.copy()
-    inner = result[:, : PATCHES * rows, : PATCHES * columns]
-    grid = inner.reshape(count, PATCHES, rows, PATCHES, columns, channels).swapaxes(2, 3)
-    patches = grid.reshape(count, PATCHES**2, rows, columns, channels)
-    order = np.argsort(random.random((count, PATCHES**2)), axis=1)
+    inner = result[:, : down * rows, : across * columns]
+    grid = inner.reshape(count, down, rows, across, columns, channels).swapaxes(2, 3)
+    patches = grid.reshape(count, down * across, rows, columns, channels)
+    order = np.argsort(random.random((count, down * across)), axis=1)
     grid = patches[np.arange(count)[:, None], order].reshape(grid.shape)
     inner[...] = grid.swapaxes(2, 3).reshape(inner.shape)
     return result
