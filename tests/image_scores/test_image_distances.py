@@ -89,11 +89,13 @@ def test_the_jackknife_is_that_of_the_frechet_distance():
     assert errors == pytest.approx(2.262, abs=1e-3)  # Student's quantile for nine degrees
 
 
-def test_the_interval_of_sorted_real_images_is_that_of_random_draws():
-    # From fakes at 0, the distance is the mean square: of 100 times 0 and 100 times 16, its
+@pytest.mark.parametrize("is_of_reals", [False, True])
+@pytest.mark.parametrize("images", [np.repeat([0.0, 4.0], 100), np.tile([0.0, 4.0], 100)])
+def test_the_interval_does_not_depend_on_the_order_of_the_classes(images, is_of_reals):
+    # From images at 0, the distance is the mean square: of 100 times 0 and 100 times 16, its
     # standard error is 8 / sqrt(200), times 2.262, Student's quantile for ten blocks.
-    reals = np.repeat([[0.0], [4.0]], 100, axis=0)
-    half = distances.frechet_interval(0.0, np.zeros([20, 1]), reals).high
+    sets = [images[:, None], np.zeros([20, 1])]
+    half = distances.frechet_interval(0.0, *(sets[::-1] if is_of_reals else sets)).high
     assert half == pytest.approx(2.262 * 8 / 200**0.5, rel=0.5)
 
 

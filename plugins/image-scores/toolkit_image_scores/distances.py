@@ -86,10 +86,11 @@ def frechet_interval(value: float, fakes: np.ndarray, reals: np.ndarray) -> stat
     """The 95 % interval of the Frechet distance at these numbers of fakes and reals.
 
     Its half width is the root of the squares of two parts: the jackknife over blocks of the fakes
-    [n, F], and over blocks of the reals [m, F], in a random order: those of a folder are in that of
-    its classes. The floor is a part of the distance, and so of the interval.
+    [n, F], and over blocks of the reals [m, F], both in a random order: those of a folder are in
+    that of its classes, and samples may have one class after the other. The floor is a part of the
+    distance, and so of the interval.
     """
-    reals = np.random.RandomState(0).permutation(reals)
+    fakes, reals = (np.random.RandomState(0).permutation(each) for each in (fakes, reals))
     pairs = ((fakes, reals), (reals, fakes))
     ends = [statistics.jackknife(value, leave_out_blocks(*pair)) for pair in pairs]
     half = math.hypot(*(each.high - value for each in ends))
