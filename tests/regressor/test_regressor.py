@@ -109,6 +109,7 @@ def test_a_number_that_is_equal_in_all_examples_is_left_out_of_what_is_explained
     [
         (["price (\u20ac)"], ["price"]),
         (["label"], ["value"]),  # a prediction of this name would be a class
+        (["labels"], ["value"]),  # which in a report are the true ones
         (["a b", "a-b"], ["a_b_0", "a_b_1"]),
         (["a", "a.", "a_0"], ["a_0", "a_1", "a_0_2"]),
         ([], ["value_0", "value_1"]),

@@ -11,7 +11,7 @@ import numpy as np
 
 from toolkit import DataError, tf
 
-OTHER_MEANING = ("label", "class", "probability", "probabilities", "features", "file")
+OTHER_MEANING = ("label", "labels", "class", "probability", "probabilities", "features", "file")
 
 
 def label_names(data):
