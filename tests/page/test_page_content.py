@@ -265,7 +265,7 @@ def test_steps_have_whole_ticks_and_the_last_one_is_within_the_chart(values, tic
 
 
 ODD = [[], [math.nan], [0.0, 0.0], [1e299, -1e299], [1e-300, 1.0], [5.0]]
-ODD += [[0.1135, 0.11350000000000002]]
+ODD += [[0.1135, 0.11350000000000002], [3e-323, 5e-324, 2e-323]]
 ODD += [[1e-305, 1e-200, 1.0], [1e-250, 1e-250, 1e299]]  # logarithmic
 
 
@@ -309,6 +309,8 @@ def test_a_table_draws_bars_and_intervals_on_a_common_axis():
     table = make_table("t", ["class", "recall"], [["a", 0.5], ["b", 1.0]], ["recall"], marked="b")
     bars = [row["cells"][1]["bar"]["range"] for row in table["rows"]]
     assert bars == [(0, 50), (0, 100)] and [r["is_marked"] for r in table["rows"]] == [False, True]
+    tiny = make_table("t", ["a", "x"], [["a", 5e-324], ["b", 2e-46]], ["x"], is_log=True)
+    assert [row["cells"][1]["bar"]["range"] for row in tiny["rows"]] == [(0, 0), (0, 100)]
     table = make_table("t", ["run", "x"], [["a", Span(1.0, 0.0, 2.0)], ["b", None]])
     cell = table["rows"][0]["cells"][1]
     assert (cell["bar"]["point"], cell["more"]) == (50, "0 to 2")

@@ -16,6 +16,7 @@ WIDTH, HEIGHT, TOP, BOTTOM, RIGHT = 400, 230, 12, 34, 16  # pixels
 _DIGIT = 6.4  # pixels of a digit on an axis
 _NUM_TICKS = 5
 _FEW = 160  # points of a chart whose lines have dots, too
+_TINY = 1e-300  # as good as 0
 _MIN_COUNT = 5  # examples of a dot that is not faint
 Point = Tuple[float, float, Optional[float], Optional[float]]  # x, y, the ends of y's interval
 
@@ -67,7 +68,8 @@ class Axis:
         self.ticks = [(self.place(tick, True), text) for tick, text in zip(ticks, texts)]
 
     def _scale(self, value: float) -> float:
-        return math.log10(value) if self._is_log else value
+        # Smaller numbers have no digits left for what is between them.
+        return math.log10(value) if self._is_log else value * (abs(value) > _TINY)
 
     def place(self, value: float, is_scaled: bool = False) -> float:
         """The pixel of a value, or of what `_scale` made of it."""

@@ -47,7 +47,7 @@ def _make_cells(values: Sequence[Any], has_bars: bool, is_log: bool) -> List[Dic
     numbers = [int(s.value) if is_count and s.value is not None else s.value for s in spans]
     texts = format_alike(numbers)
     ends = [end for span in spans for end in span if end is not None] or [0.0]
-    low, high, is_log = min(ends), max(ends), is_log and min(ends) * 1e300 > max(ends)
+    low, high, is_log = min(ends), max(ends), is_log and min(ends) * 1e300 > max(1.0, *ends)
     if is_log:
         low = low / (high / low) ** 0.05
     elif is_span:
