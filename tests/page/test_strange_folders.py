@@ -1,5 +1,6 @@
 """A page of a stranger's folder is correct, small and harmless, whatever the folder contains."""
 
+import io
 import os
 from pathlib import Path
 
@@ -188,3 +189,11 @@ def test_frames_are_grouped_by_the_rest_of_their_names(here):
         "samples/a": [(9, "samples/a-9.png"), (10, "samples/a-10.png")],
         "samples/b/x": [(1, "samples/b/x_1.png")],
     }
+
+
+def test_a_large_picture_of_16_bits_has_its_greys(here):
+    save("run/samples/a.png")
+    Image.fromarray(np.full((10, 2000), 128 * 257, np.uint16)).save("run/samples/a.png")
+    (picture,) = shown(run_of())
+    with Image.open(io.BytesIO(picture.data)) as image:
+        assert image.convert("L").getextrema() == (128, 128)

@@ -143,7 +143,10 @@ def open_picture(folder: str, name: str, max_side: int, max_bytes: int) -> Pictu
                 return Picture(data, _TYPES[kind], width, height)
             image.draft("RGB", (max_side, max_side))  # of a JPEG: decode a smaller one
             is_clear = "A" in image.mode or "transparency" in image.info
-            plain = image.convert("RGBA" if is_clear else "RGB")
+            plain: Any = image
+            if image.mode.startswith("I"):  # of 16 bits, whose values Pillow would clip to 255
+                plain = image.convert("I").point(lambda value: value / 257).convert("L")
+            plain = plain.convert("RGBA" if is_clear else "RGB")
             plain.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
             stream = io.BytesIO()
             plain.save(stream, "WEBP", lossless=True, quality=40, method=1)
