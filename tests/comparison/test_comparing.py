@@ -78,6 +78,14 @@ def test_runs_that_differ_in_the_seed_alone_are_one_group(here):
     assert group_by_seed(all_records) == [[0, 2, 4], [1], [3]]
 
 
+def test_a_run_that_began_with_another_option_is_in_another_group_and_one_that_paused_is_not(here):
+    for name, options in (("paused", {}), ("changed", {"learning_rate": 0.5})):
+        sessions = [Session(0, {50: "x"}, options), Session(50, {100: "y"})]
+        write_run(name, sessions, metrics={"accuracy": 0.9}, seed=len(name))
+    write_run("whole", metrics={"accuracy": 0.9})
+    assert group_by_seed(records("paused", "changed", "whole")) == [[0, 2], [1]]
+
+
 SPEC = {"shape": [4], "dtype": "float32"}
 OTHER_DATA = {"sha256": {"x": "1"}, "stored": SPEC, "spec": SPEC, "ink": None}
 OTHER_CODE = {"plugins": {"classifier": {"toolkit_classifier/__init__.py": "b" * 64}}}

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..errors import join_names
 from ..options import NOT_SET, ORIGINS, CoreOptions, format_value, result_options
+from ..storage.commit_log import current_sessions
 from .record import EXTENSIONS, RunRecord
 
 DATA, SEED = "data", "seed"
@@ -142,8 +143,9 @@ def find_option_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Li
 def group_by_seed(records: Sequence[RunRecord]) -> List[List[int]]:
     """The positions of runs that differ in the seed alone, in lists, in the order of the runs.
 
-    They have equal plugins, options that affect the result, code, data and length, and the same
-    version of TensorFlow. A run that did not reach its end is in a list of its own.
+    They have equal plugins, options that affect the result, also before resumes, code, data and
+    length, and the same version of TensorFlow. A run that did not reach its end is in a list of its
+    own.
     """
     groups: Dict[Any, List[int]] = {}
     for place, record in enumerate(records):
@@ -152,7 +154,10 @@ def group_by_seed(records: Sequence[RunRecord]) -> List[List[int]]:
         values = sorted(each for each in trained_options(record).items() if each[0] not in left_out)
         data, framework = (record.data_sha256, record.partition), record.versions.get(_FRAMEWORK)
         code = session.get("plugins", {})  # -> file -> hash
-        method = repr([values, code, data, record.total_steps, framework])
+        trained = current_sessions(record.folder.commits.entries())
+        resumes = [(b["from"], find_changed_options(a, b)) for a, b in zip(trained, trained[1:])]
+        changes = [resume for resume in resumes if resume[1]]
+        method = repr([values, changes, code, data, record.total_steps, framework])
         groups.setdefault(method if record.test is not None else place, []).append(place)
     return list(groups.values())
 
