@@ -225,8 +225,10 @@ def test_many_classes_have_a_table_of_the_worst_and_no_matrix():
     labels = np.array([*range(300)] * 3 + [7] * 30)
     confusion = scores.Confusion.of(labels, np.where(np.arange(930) < 900, labels, 8), 300)
     values = scores.to_json(confusion, None)
-    content = page.content(confusion, reports.class_scores(confusion, names), names, values, [])
-    assert "matrices" not in content and content["charts"] == [] and "pictures" not in content
+    rows, files = reports.class_scores(confusion, names), ["confusion.png", "mistakes.png"]
+    content = page.content(confusion, rows, names, values, files)
+    assert "matrices" not in content and content["charts"] == []
+    assert [each["file"] for each in content["pictures"]] == ["mistakes.png", "confusion.png"]
     assert len(content["tables"][0]["rows"]) == 200 and content["tables"][0]["rows"][0][0] == "7"
     assert read_sections(content)["notes"] == []
 

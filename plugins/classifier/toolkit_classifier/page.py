@@ -17,13 +17,17 @@ def content(confusion, report, names, values, files):
         "tables": [class_table(report)],
         "charts": [calibration_chart(values["calibration"])] if values["calibration"] else [],
     }
-    if "mistakes.png" in files:
-        title, alt = "Most confident mistakes", "Images with true and predicted class"
-        sections["pictures"] = [{"file": "mistakes.png", "title": title, "alt": alt}]
-    if len(names) <= MAX_CLASSES:
+    pictures = {"mistakes.png": ("Most confident mistakes", "Images with true and predicted class")}
+    if len(names) <= MAX_CLASSES:  # confusion.png would say the same again
         counts = {"title": "Confusion", "names": names, "counts": confusion.matrix().tolist()}
         sections["matrices"] = [counts]
-        sections.setdefault("pictures", [])  # confusion.png would say the same again
+    else:
+        pictures["confusion.png"] = "Confusion", "True classes in rows, predicted ones in columns"
+    sections["pictures"] = [
+        {"file": file, "title": title, "alt": alt}
+        for file, (title, alt) in pictures.items()
+        if file in files
+    ]
     return sections
 
 
