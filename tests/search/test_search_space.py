@@ -24,6 +24,8 @@ def parse(*texts):
         ("learning_rate=1e-4..1e-2:log", Dimension("learning_rate", "float", 1e-4, 1e-2, 0, True)),
         ("--learning-rate=.1..2", Dimension("learning_rate", "float", 0.1, 2.0)),
         ("dropout=0..0.5:step=0.1", Dimension("dropout", "float", 0.0, 0.5, 0.1)),
+        # Of a range with steps, its values have to be allowed: 1 is none of them.
+        ("dropout=0..1:step=0.3", Dimension("dropout", "float", 0.0, 1.0, 0.3)),
         ("batch_size=16..64", Dimension("batch_size", "int", 16, 64, 1)),
         ("batch_size=1e1..1e3:log", Dimension("batch_size", "int", 10, 1000, 0, True)),
         ("batch_size=16..64:step=16", Dimension("batch_size", "int", 16, 64, 16)),

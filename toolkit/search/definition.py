@@ -61,8 +61,11 @@ class Dimension(NamedTuple):
 
     @property
     def ends(self) -> Sequence[Any]:
-        """The choices of a list, or both limits of a range."""
-        return self.choices if self.kind == CHOICE else (self.low, self.high)
+        """The choices of a list, or the lowest and the highest value of a range."""
+        if self.kind == CHOICE:
+            return self.choices
+        values = self.values or (self.low, self.high)
+        return values[0], values[-1]
 
     def has(self, value: Any) -> bool:
         """Whether a value is a choice of the list, or a number within the range."""

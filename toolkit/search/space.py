@@ -152,8 +152,9 @@ def _parse_range(
             f"has {(high - low) / step:.3g} values, at most {MAX_STEPS:,}",
             "Leave out the step: a range has all values between its ends.",
         )
-    for limit in (low, high):
-        check(name, limit)
+    dimension = Dimension(name, FLOAT, low, high, step, is_log)
     if kind == "int":
-        return Dimension(name, INT, low, high, step or int(not is_log), is_log)
-    return Dimension(name, FLOAT, low, high, step, is_log)
+        dimension = Dimension(name, INT, low, high, step or int(not is_log), is_log)
+    for value in dimension.ends:
+        check(name, value)
+    return dimension
