@@ -62,6 +62,7 @@ def test_a_metric_without_a_meaning_is_refused(text, message):
     [
         ({}, Budget("examples", 10000)),  # ten epochs
         ({"epochs": 3}, Budget("examples", 3000)),
+        ({"epochs": 4.03}, Budget("examples", 4030)),  # the product of floats is above it
         ({"epochs": 0, "steps": 7}, Budget("steps", 7)),  # such as a preset of the data has
         ({"budget": Budget("examples", 500)}, Budget("examples", 500)),
     ],

@@ -7,6 +7,7 @@ configuration are built: the metric and its direction, and the budget.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Mapping, Tuple
 
 from ..errors import UsageError, suggest
@@ -32,7 +33,8 @@ def fill_in(
     """
     best_metric = options.best_metric or ""
     metric, direction = choose_metric(definition.metric, definition.direction, metrics, best_metric)
-    usual = Budget(EXAMPLES, math.ceil((definition.epochs or options.epochs) * num_examples))
+    epochs = Fraction(str(definition.epochs or options.epochs))  # as written, as a run takes them
+    usual = Budget(EXAMPLES, math.ceil(epochs * num_examples))
     if options.steps is not None and not definition.epochs:
         usual = Budget(STEPS, options.steps)
     interval = options.evaluate_steps or options.checkpoint_steps or 0
