@@ -7,11 +7,12 @@ from process_fixtures import run
 
 from toolkit.cli import run_command
 
-HEAD = """
+IMPORTS = """
 import os, sys
 import numpy as np
 import tensorflow as tf
-
+"""
+HEAD = f"""{IMPORTS}
 rng = np.random.RandomState(1)
 data = rng.randn(64, 4).astype("f")
 target = data.dot(np.ones([4, 1], "f"))
@@ -22,7 +23,7 @@ loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - y), name="loss")
 
 def batch():
     rows = np.random.randint(64, size=8)
-    return {x: data[rows], y: target[rows]}
+    return {{x: data[rows], y: target[rows]}}
 """
 TRAIN = "train = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
 INIT = "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
@@ -30,8 +31,7 @@ START = HEAD + TRAIN + INIT
 
 SCRIPTS = {
     # Dropout by a fed rate, a fed bool, a schedule in Python, entropy, .eval(), Operation.run().
-    "feeds": HEAD
-    + """
+    "feeds": """
 keep = tf.placeholder(tf.float32, [], name="keep")
 rate = tf.placeholder(tf.float32, [], name="rate")
 flag = tf.placeholder(tf.bool, [], name="flag")
@@ -51,8 +51,7 @@ with tf.Session() as sess:
             value *= 0.5
 """,
     # An optimizer outside of the graph, which feeds the values that it tries to a variable.
-    "outside": HEAD
-    + """
+    "outside": """
 slope = tf.gradients(loss, w)[0]
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
@@ -65,8 +64,7 @@ with tf.Session() as sess:
     sess.run(w.assign(value))
 """,
     # A hook's timer, a summary that is fetched, a graph that is finalized, global_step.
-    "monitored": HEAD
-    + """
+    "monitored": """
 step = tf.train.get_or_create_global_step()
 train = tf.train.MomentumOptimizer(0.05, 0.9).minimize(loss, global_step=step)
 tf.summary.scalar("train_loss", loss)
@@ -81,9 +79,6 @@ with tf.train.MonitoredTrainingSession(
     # a sampler before the iterator has drawn and another one, known by its handle, has not moved;
     # the handle is asked for before each call.
     "dataset": """
-import numpy as np
-import tensorflow as tf
-
 labels = tf.zeros([10, 1], tf.int64)
 drawn = tf.nn.uniform_candidate_sampler(labels, 1, 5, False, 50).sampled_candidates
 data = np.random.RandomState(1).randn(40, 4).astype("f")
@@ -113,8 +108,7 @@ for epoch in range(3):
 """,
     # A folder with the time and entropy in its name, in which it saves by its own Saver and
     # restores, when it starts and in the end; bytes that end in zeros; a condition on a variable.
-    "saver": HEAD
-    + """
+    "saver": """
 import datetime, secrets, tempfile, time, uuid
 
 train = tf.train.AdamOptimizer(0.05).minimize(loss) if w else None
@@ -136,14 +130,17 @@ for i in range(12):
     sess.run(train, batch())
     if i % 2 == 1:
         saver.save(sess, os.path.join(out, "model"), global_step=i)
-saver.restore(sess, os.path.join(out, "model-3"))
+path = os.path.join(out, "model-3")
+saver.restore(sess, path)
+names = {"tensor_names": ["w"], "shape_and_slices": [""], "dtypes": [tf.float32]}
+(found,) = tf.raw_ops.RestoreV2(prefix=path, **names)
+sess.run(w.assign(tf.tile(found, [1, 1])))  # in another form than in the file
 assert isinstance(datetime.datetime.now() + datetime.timedelta(1), datetime.datetime)
 assert isinstance(np.random.mtrand._rand, np.random.RandomState)
 assert not isinstance(datetime.datetime.now(), type("Own", (datetime.datetime,), {}))
 """,
     # One variable that a call updates by two towers, and another call by one of them alone.
-    "racing": HEAD
-    + """
+    "racing": """
 mean = tf.get_variable("mean", [4], trainable=False, initializer=tf.zeros_initializer())
 power = tf.get_variable("power", [], trainable=False, initializer=tf.ones_initializer())
 def tower(rows):
@@ -160,13 +157,13 @@ with tf.Session() as sess:
         sess.run([train, one.op, two.op, three.op, four.op], batch())
         sess.run([two.op, four.op])
 """,
-    # Weights that are clipped beside their update, which comes first; a loss in a condition and one
-    # in a loop; an interactive session that stays open, another graph of one, and a session that
-    # the end of its data closes; a generator with random numbers, behind a queue of `tf.data`.
+    # The header for both TensorFlows; weights clipped beside their update, which is first; a loss
+    # in a condition and one in a loop; an interactive session that stays open, another graph of
+    # one, and a session that the end of its data closes; a generator that draws, behind a queue.
     "left": """
-import numpy as np
-import tensorflow as tf
-
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+tf.disable_resource_variables()
 tf.InteractiveSession()
 x = tf.placeholder(tf.float32, [3])
 w, v, u = (tf.Variable(1.0, name=name) for name in "wvu")
@@ -212,8 +209,7 @@ sess.run(init)
     # Dropout in a loop over steps, noise in loops within loops, another one at each turn; negative
     # samples of an op that remembers how much it drew, in train calls and between, one of which
     # trains by scatters alone.
-    "noise": HEAD
-    + """
+    "noise": """
 cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(3), state_keep_prob=0.5)
 states, last = tf.nn.dynamic_rnn(cell, tf.expand_dims(x, 2), dtype=tf.float32)
 
@@ -242,8 +238,6 @@ with tf.Session() as sess:
     # Keras: a Sequence that draws, as the main thread does, then a generator, and in the end a data
     # set, whose batches are not in the journal.
     "keras": """
-import numpy as np
-import tensorflow as tf
 from tensorflow import keras
 
 class Rows(keras.utils.Sequence):
@@ -265,8 +259,6 @@ model.fit(data, epochs=2)
 """,
     # An Estimator that goes on from its last checkpoint, and keeps no other.
     "estimator": """
-import tensorflow as tf
-
 def model_fn(features, labels, mode):
     w = tf.get_variable("w", [4], initializer=tf.zeros_initializer())
     loss = tf.reduce_mean((features - w + tf.random_normal([4])) ** 2)
@@ -282,9 +274,7 @@ for steps in (2, 4, 12, 12):
     # Edits sys.argv, draws in workers and in a thread, trains two graphs by their sessions in turn,
     # with a pool in Python of what one has drawn, and a third one after a reset; ends by sys.exit.
     "habits": """
-import multiprocessing, random, sys, threading, time
-import numpy as np
-import tensorflow as tf
+import multiprocessing, random, threading, time
 
 sys.argv[1:] = ["--count", "4"]
 
@@ -331,6 +321,8 @@ for i in range(int(sys.argv[-1])):
 sys.exit(0)
 """,
 }
+ALONE = ("dataset", "estimator", "habits", "keras", "left")  # those without the model of HEAD
+SCRIPTS = {name: (IMPORTS if name in ALONE else HEAD) + text for name, text in SCRIPTS.items()}
 KILL = """
 import os, sys
 import toolkit_adopt.drive as drive
@@ -369,14 +361,19 @@ def resume(path, *words):
     return run_command(["resume", str(path.parent / "run"), *words])
 
 
+def adopted(folder, text, *words, code=0):
+    """Write a script, and adopt it, which has to end with this code; return its path."""
+    path = write_script(folder / "folder", text)
+    assert adopt(path, *words) == code
+    return path
+
+
 def killed(path, step, *words):
-    """Run `toolkit adopt` in a process that is killed after the call that makes a step."""
-    ended = run(
-        *(step, "adopt", path.name, "--run-dir", "run", *words),
-        statements=KILL,
-        cwd=str(path.parent),
-    )
+    """`toolkit adopt` in a process that is killed after the call that makes a step; the path."""
+    words = (step, "adopt", path.name, "--run-dir", "run", *words)
+    ended = run(*words, statements=KILL, cwd=str(path.parent))
     assert ended.code == -9, ended.err
+    return path
 
 
 def commits(path):

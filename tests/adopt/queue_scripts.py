@@ -1,10 +1,8 @@
 """Scripts of TensorFlow 1 that read through queues, one for each pattern."""
 
-FILES = """
-import os
-import numpy as np
-import tensorflow as tf
+from adopt_fixtures import IMPORTS
 
+FILES = f"""{IMPORTS}
 os.makedirs("rows", exist_ok=True)
 names = ["rows/%d.csv" % part for part in range(3)]
 for part, name in enumerate(names):
@@ -26,8 +24,7 @@ def fit(rows):
 
 QUEUES = {
     # The end of the epochs, in the last of which fewer rows are left than a batch has.
-    "epochs": FILES
-    + """
+    "epochs": """
 queue = tf.train.string_input_producer(names, num_epochs=2, seed=3)
 joined = tf.train.batch_join([[read(queue)], [read(queue)]], 3, allow_smaller_final_batch=True)
 train, loss = fit(joined)
@@ -50,8 +47,7 @@ assert seen == 80, seen
     # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
     # the sizes of queues, which are full in a call that takes nothing; a sampler beside one that
     # depends on a variable; a call at the end, whatever ended the loop.
-    "branches": FILES
-    + """
+    "branches": """
 data = np.random.RandomState(1).randn(8, 4).astype("f")
 row, number = tf.train.slice_input_producer([data, np.arange(8)])
 rows = tf.train.batch([row], 4)
@@ -80,8 +76,7 @@ with tf.Session() as sess:
 """,
     # Names, a reader that passes an empty file, noise, a shuffled batch; a Supervisor's services; a
     # queue that the script fills itself; a count that is fed.
-    "shuffled files": FILES
-    + """
+    "shuffled files": """
 queue = tf.RandomShuffleQueue(3, 1, tf.float32, shapes=[[4]])
 count, row = tf.placeholder(tf.int32, []), tf.placeholder(tf.float32, [4])
 put = queue.enqueue(row)
@@ -101,3 +96,4 @@ with sv.managed_session() as sess:
     sv.saver.save(sess, "out/end")
 """,
 }
+QUEUES = {name: FILES + text for name, text in QUEUES.items()}
