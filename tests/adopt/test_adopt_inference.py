@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from adopt_fixtures import SCRIPTS, adopt, write_script
+from adopt_fixtures import SCRIPTS, adopted
 
 from toolkit import tf
 
@@ -15,16 +15,15 @@ PLAIN = [*KEEP_ALL, "--feed", "flag=1"]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """The folder of a run of the script with dropout and two matrices."""
-    path = write_script(tmp_path_factory.mktemp("trained") / "folder", SCRIPTS["feeds"])
-    assert adopt(path) == 0
-    return path.parent / "run"
+    return adopted(tmp_path_factory.mktemp("trained"), SCRIPTS["feeds"]).parent / "run"
 
 
 @pytest.fixture
 def rows(tmp_path):
     """A file of five examples, and what the trained matrix makes of them."""
-    np.save(str(tmp_path / "x.npy"), np.random.RandomState(3).randn(5, 4).astype("f"))
-    return str(tmp_path / "x.npy")
+    path = str(tmp_path / "x.npy")
+    np.save(path, np.random.RandomState(3).randn(5, 4).astype("f"))
+    return path
 
 
 def expected(trained, rows):
@@ -36,8 +35,7 @@ def expected(trained, rows):
 def test_a_prediction_is_what_the_trained_graph_computes(trained, rows, cli, flag, factor):
     ended = cli.succeed("predict", trained, rows, *KEEP_ALL, "--feed", flag, "--out", "y.npy")
     assert "step 12: float32 [5, 1]" in ended.out
-    result = np.load("y.npy")
-    np.testing.assert_allclose(result, factor * expected(trained, rows), rtol=1e-5)
+    np.testing.assert_allclose(np.load("y.npy"), factor * expected(trained, rows), rtol=1e-5)
 
 
 def test_a_graph_that_this_tensorflow_cannot_read_is_named(trained, rows, here, cli):

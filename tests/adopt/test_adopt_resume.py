@@ -1,7 +1,7 @@
 """A script that is killed and resumed ends with the bits of the undisturbed run."""
 
 import pytest
-from adopt_fixtures import SCRIPTS, START, adopt, commits, killed, metrics, resume, write_script
+from adopt_fixtures import SCRIPTS, START, adopted, commits, killed, metrics, resume, write_script
 from queue_scripts import QUEUES
 
 PATTERNS = {**SCRIPTS, **QUEUES}
@@ -12,10 +12,8 @@ WORDS = ("--commit-steps", "5", "--log-steps", "2")
 
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
 def test_a_killed_script_ends_with_the_bits_of_the_undisturbed_run(pattern, tmp_path):
-    whole = write_script(tmp_path / "whole", PATTERNS[pattern])
-    assert adopt(whole, *WORDS) == 0
-    parted = write_script(tmp_path / "parted", PATTERNS[pattern])
-    killed(parted, 7, *WORDS)
+    whole = adopted(tmp_path, PATTERNS[pattern], *WORDS)
+    parted = killed(write_script(tmp_path / "parted", PATTERNS[pattern]), 7, *WORDS)
     assert max(commits(parted)) == 5
     for words in RESUMES.get(pattern, [()]):
         assert resume(parted, *words) == 0
@@ -25,16 +23,14 @@ def test_a_killed_script_ends_with_the_bits_of_the_undisturbed_run(pattern, tmp_
 
 
 def test_a_script_may_take_from_a_queue_after_the_run_has_ended(tmp_path):
-    path = write_script(tmp_path / "folder", QUEUES["branches"])
-    assert adopt(path, "--steps", "3") == 0
+    path = adopted(tmp_path, QUEUES["branches"], "--steps", "3")
     assert list(commits(path)) == [3]
 
 
 def test_a_script_that_catches_the_end_trains_no_further(tmp_path):
     text = START + "made = 0\nfor i in range(9):\n    try:\n        sess.run(train, batch())\n"
     text += "        made += 1\n    except:\n        pass\nassert made == 2, made\n"
-    path = write_script(tmp_path / "folder", text)
-    assert adopt(path, "--steps", "3") == 0
+    path = adopted(tmp_path, text, "--steps", "3")
     assert list(commits(path)) == [3]
 
 
