@@ -4,14 +4,12 @@ import os
 import shutil
 
 import numpy as np
-from adopt_fixtures import SCRIPTS, adopt, commits, killed, write_script
+from adopt_fixtures import SCRIPTS, adopted, commits, killed, write_script
 from file_fixtures import edit, read_text
 from test_lifting import CLASSIFIER, write
 from toolkit_adopt.commands import write_plugin
 
 from toolkit import tf
-
-WORDS = ("--commit-steps", "5", "--init-from")
 
 
 def parent(folder, value):
@@ -25,9 +23,8 @@ def parent(folder, value):
 
 
 def test_a_script_begins_with_the_weights_of_a_checkpoint(tmp_path, capfd):
-    path = write_script(tmp_path / "script", SCRIPTS["saver"])
     prefix = parent(tmp_path / "parent", 100.0)
-    assert adopt(path, "--init-from", prefix, "--steps", "1") == 0
+    path = adopted(tmp_path, SCRIPTS["saver"], "--init-from", prefix, "--steps", "1")
     assert f"1 of 1 variables start with the weights of {prefix}." in capfd.readouterr().err
     checkpoint = str(path.parent / "run" / "checkpoints" / "model.ckpt-1")
     change = np.abs(tf.train.load_variable(checkpoint, "w") - 100)
@@ -36,10 +33,9 @@ def test_a_script_begins_with_the_weights_of_a_checkpoint(tmp_path, capfd):
 
 def test_a_run_that_is_killed_before_its_first_commit_begins_with_its_weights_again(tmp_path, cli):
     prefix = parent(tmp_path / "parent", 2.0)
-    whole = write_script(tmp_path / "whole", SCRIPTS["feeds"])
-    assert adopt(whole, *WORDS, prefix, "--map", "w=v") == 0
-    parted = write_script(tmp_path / "parted", SCRIPTS["feeds"])
-    killed(parted, 3, *WORDS, prefix, "--map", "w=v")
+    words = ["--commit-steps", "5", "--init-from", prefix, "--map", "w=v"]
+    whole = adopted(tmp_path, SCRIPTS["feeds"], *words)
+    parted = killed(write_script(tmp_path / "parted", SCRIPTS["feeds"]), 3, *words)
     shutil.move(str(tmp_path / "parent"), str(tmp_path / "away"))
     cli.refuse(2, "Put them back, or start a new run", "resume", parted.parent / "run")
     shutil.move(str(tmp_path / "away"), str(tmp_path / "parent"))
@@ -84,16 +80,3 @@ def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, cli
     assert cli(*words, "--dry-run").code == cli(*words[:3], "--mode", "drive").code == 2
     assert cli("adopt", "--model-fn", "no_model:model_fn").code == 2
     assert not os.path.exists("no_model_plugin.py")
-
-
-def test_a_graph_without_a_train_op_is_told_which_it_has(tmp_path, monkeypatch, cli):
-    monkeypatch.chdir(write(tmp_path, CLASSIFIER).parent)
-    with tf.Graph().as_default() as graph:
-        loss = tf.reduce_sum(tf.get_variable("w", [3]))
-        step = tf.train.get_or_create_global_step()
-        tf.train.AdamOptimizer(name="first").minimize(loss, step)
-        tf.train.GradientDescentOptimizer(0.1, name="second").minimize(loss)
-        tf.train.export_meta_graph("graph.meta", graph=graph)
-    words = ["run", "lift", "--meta", "graph.meta", "--data", "npz:data.npz", "--run-dir", "run"]
-    cli.refuse(2, "Set --train-op NAME,... The graph has first, second.", *words)
-    cli.refuse(2, "toolkit run lift --meta graph.meta", "adopt", "graph.meta")

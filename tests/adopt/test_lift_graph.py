@@ -10,24 +10,23 @@ from toolkit import UsageError, open_trained, tf
 from toolkit.data.arrays.kept import keep_arrays
 from toolkit.testing import fingerprint, tensors, train
 
-GRAPHS = os.path.join(os.path.dirname(__file__), "graphs")
+NOISY = os.path.join(os.path.dirname(__file__), "graphs", "noisy.meta")
 DATA = (
     np.random.RandomState(0).rand(64, 16).astype(np.float32),
     np.random.RandomState(1).randint(0, 3, 64).astype(np.int32),
 )
-IMAGES = (DATA[0].reshape(-1, 4, 4, 1), DATA[1])
 OPTIONS = {
-    "mlp": {
-        "train_op": "train",
-        "feed": "keep_prob=0.5,rate=table:0=0.1:4=0.01",
-        "infer_feed": "keep_prob=1",
+    "classifier": {
+        "train_op": "Adam",
+        "feed": "keep=0.5,rate=table:0=0.1:4=0.01",
+        "infer_feed": "keep=1",
         "graph_output": "probabilities",
     },
     "gan": {
-        "train_op": "train_d,train_g",
+        "train_op": "d_adam,g_adam",
         "feed": "z=uniform:-1:1",
         "graph_input": "z",
-        "graph_output": "fake",
+        "graph_output": "fake=g_out/Tanh",
     },
     "noisy": {"train_op": "train"},
 }
@@ -37,13 +36,13 @@ OPTIONS = {
 def lift(tmp_path_factory):
     """Trains one of the graphs; returns the run's folder."""
     folder = tmp_path_factory.mktemp("lift")
-    metas = {name: lift_graphs.write(name, folder) for name in ("gan", "mlp")}
-    metas["noisy"] = os.path.join(GRAPHS, "noisy.meta")
-    data = {"mlp": keep_arrays(DATA), "noisy": keep_arrays(DATA), "gan": keep_arrays(IMAGES)}
+    metas = {name: lift_graphs.write(name, folder) for name in ("gan", "classifier")}
+    metas["noisy"] = NOISY
+    data = keep_arrays(DATA)
 
     def train_graph(name, run, meta=None, **options):
-        values = {"batch_size": lift_graphs.B, "evaluate_steps": 100, "steps": 8}
-        values.update(OPTIONS[name], data=data[name], meta=meta or metas[name])
+        values = {"batch_size": 8, "evaluate_steps": 100, "steps": 8, "data": data}
+        values.update(OPTIONS[name], meta=meta or metas[name])
         path = os.path.join(str(folder), run)
         train("lift", path, **{**values, **options})
         return path
@@ -63,16 +62,16 @@ def test_single_steps_a_loop_and_a_resume_end_with_the_same_bits(lift, name):
 
 
 def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift):
-    meta = lift_graphs.write("mlp", tmp_path, resource=False, checkpoint=True)
-    feeds = "keep_prob=1,rate=linear:0.1:0:8"
+    meta = lift_graphs.write("classifier", tmp_path, resource=False, checkpoint=True)
+    feeds = "keep=1,rate=linear:0.1:0:8"
     whole = {"batch_size": 64, "validation_share": 0, "test_share": 0}  # whose mean has no order
-    run = lift("mlp", "plain", meta, feed=feeds, **whole)
+    run = lift("classifier", "plain", meta, feed=feeds, **whole)
     x, y = DATA[0], np.eye(3, dtype=np.float32)[DATA[1]]
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.import_meta_graph(meta).restore(session, meta[: -len(".meta")])
         for step in range(8):
-            fed = {"x:0": x, "y:0": y, "keep_prob:0": 1, "rate:0": 0.1 - step * 0.0125}
-            session.run("train", fed)
+            fed = {"x:0": x, "y:0": y, "keep:0": 1, "rate:0": 0.1 - step * 0.0125}
+            session.run("Adam", fed)
         expected = {v.op.name: session.run(v) for v in tf.global_variables()}
     values = tensors(run)
     assert sorted(expected) == sorted(set(values) - {"global_step"})
@@ -81,54 +80,53 @@ def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift):
 
 
 def test_a_graph_of_1_15_with_former_variables_starts_from_its_checkpoint(lift):
-    reader = tf.train.load_checkpoint(os.path.join(GRAPHS, "noisy"))
+    reader = tf.train.load_checkpoint(NOISY[: -len(".meta")])
     run = lift("noisy", "checkpoint", steps=1)
     change = np.abs(tensors(run)["encoder/w"] - reader.get_tensor("encoder/w")).max()
     assert 0 < change < 0.1
 
 
 def test_a_run_keeps_its_graph_and_predicts_without_its_dropout(lift, tmp_path):
-    meta = lift_graphs.write("mlp", tmp_path)
-    lift("mlp", "kept", meta, pause_at=3)
+    meta = lift_graphs.write("classifier", tmp_path)
+    lift("classifier", "kept", meta, pause_at=3)
     os.remove(meta)
-    trained = open_trained(lift("mlp", "kept", meta))
+    trained = open_trained(lift("classifier", "kept", meta))
     assert trained.step == 8
-    values = tensors(trained.folder)
     x = DATA[0][:5]
-    logits = np.maximum(x @ values["h/w"] + values["h/b"], 0) @ values["out/w"] + values["out/b"]
-    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    expected = np.exp(x @ tensors(trained.folder)["w"])
+    expected /= expected.sum(1, keepdims=True)
     np.testing.assert_allclose(trained.predict(x)["probabilities"], expected, rtol=1e-5)
 
 
 def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(lift):
     trained = open_trained(lift("gan", "predicts", steps=1))
     codes = np.random.RandomState(2).rand(11, 5).astype(np.float32)
-    images = trained.predict({"z": codes})["fake"]
-    whole = trained.predict({"z": codes[:8]})["fake"]
-    assert images.shape == (11, 4, 4, 1)
-    np.testing.assert_array_equal(images[:8], whole)
+    rows = trained.predict({"z": codes})["fake"]
+    assert rows.shape == (11, 16)
+    np.testing.assert_array_equal(rows[:8], trained.predict({"z": codes[:8]})["fake"])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"feed": ""}, r"fed 'keep_prob' \(float32 \(\)\), 'rate' \(float32 \(\)\), for which"),
-        ({"feed": "keep=0.5"}, "no op 'keep'"),
+        ({"feed": ""}, r"fed 'keep' \(float32 .*\), 'rate' \(float32 \(\)\), for which"),
+        ({"feed": "kept=0.5"}, "no op 'kept'"),
         ({"train_op": "trian"}, "no op 'trian'"),
-        ({"train_op": ""}, "No train op"),
-        ({"train_op": "h/w/Momentum"}, "No loss of 'h/w/Momentum' was found"),
-        ({"feed": "keep_prob=features,rate=1"}, r"'keep_prob' takes \(\), .* gives"),
-        ({"feed": "keep_prob=0.5,rate=1,x=labels"}, "'x' takes"),
-        ({"feed": "keep_prob=0.5,rate=1,x=features.left"}, "no features 'left'"),
+        ({"train_op": ""}, r"No train op .*\nSet --train-op NAME,\.\.\. The graph has Adam\."),
+        ({"train_op": "", "meta": NOISY}, r"The graph has GradientDescent\."),
+        ({"train_op": "w/Adam"}, "No loss of 'w/Adam' was found"),
+        ({"feed": "keep=0.5,rate=features"}, r"'rate' takes \(\), .* gives"),
+        ({"feed": "keep=0.5,rate=1,x=labels"}, "'x' takes"),
+        ({"feed": "keep=0.5,rate=1,x=features.left"}, "no features 'left'"),
         ({"meta": "absent.meta"}, "absent.meta: No such file"),
     ],
 )
 def test_what_the_user_got_wrong_is_said_in_one_sentence(lift, options, message):
     with pytest.raises(UsageError, match=message):
-        lift("mlp", "wrong", **options)
+        lift("classifier", "wrong", **options)
 
 
 def test_a_batch_size_that_the_graph_does_not_take_is_refused(lift):
-    with pytest.raises(UsageError, match="'real' takes .* gives") as caught:
+    with pytest.raises(UsageError, match="'x' takes .* gives") as caught:
         lift("gan", "size", batch_size=4)
     assert "--batch-size 8" in caught.value.hint

@@ -5,24 +5,15 @@ import os
 
 import numpy as np
 import pytest
-from adopt_fixtures import adopt, write_script
+from adopt_fixtures import IMPORTS, adopt, write_script
+from lift_graphs import GRAPHS
 from toolkit_adopt.dry_run import FeedValues
 
 from toolkit import tf
 
-CLASSIFIER = """
-import numpy as np
-import tensorflow as tf
-
+CLASSIFIER = f"""{IMPORTS}{GRAPHS["classifier"]}
 data = np.load("data.npz")
 rows, classes = data["x_train"].reshape(-1, 16) / np.float32(255), np.eye(3)[data["y_train"]]
-x = tf.placeholder(tf.float32, [None, 16], name="x")
-y = tf.placeholder(tf.float32, [None, 3], name="y")
-keep, rate = tf.placeholder(tf.float32, name="keep"), tf.placeholder(tf.float32, [], name="rate")
-w = tf.get_variable("w", [16, 3], initializer=tf.zeros_initializer())
-logits = tf.matmul(tf.nn.dropout(x, keep), w)
-loss = tf.losses.softmax_cross_entropy(y, logits)
-train = tf.train.AdamOptimizer(rate).minimize(loss)
 step = tf.get_variable("step", [], trainable=False)
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
@@ -30,33 +21,22 @@ with tf.Session() as sess:
     for i in range(40):
         k = np.random.randint(0, 90, 10)
         RATE
-        sess.run(train, {x: rows[k], y: classes[k], keep: 0.5, rate: value})
+        sess.run(train, {{x: rows[k], y: classes[k], keep: 0.5, rate: value}})
         if i == 0:
-            sess.run(loss, {x: rows, y: classes, keep: 1.0})
+            sess.run(loss, {{x: rows, y: classes, keep: 1.0}})
             with tf.Graph().as_default(), tf.Session() as other:
                 ones = tf.placeholder(tf.float32, [], name="of_another_graph")
-                other.run(2 * ones, {ones: 1.0})
+                other.run(2 * ones, {{ones: 1.0}})
 """
-GAN = """
-import numpy as np
-import tensorflow as tf
-
+GAN = f"""{IMPORTS}{GRAPHS["gan"]}
 rows = np.load("data.npz")["x_train"].reshape(-1, 16) / 127.5 - 1
-x, z = tf.placeholder(tf.float32, [8, 16], name="x"), tf.placeholder(tf.float32, [8, 5], name="z")
-fake = tf.layers.dense(z, 16, tf.tanh, name="g")
-real_out, fake_out = (tf.layers.dense(a, 1, name="d", reuse=tf.AUTO_REUSE) for a in (x, fake))
-losses = tf.reduce_mean(fake_out - real_out), tf.reduce_mean(-fake_out)
-d_train, g_train = (
-    tf.train.AdamOptimizer(name=name).minimize(loss, var_list=tf.trainable_variables(name[0]))
-    for name, loss in zip(("d_adam", "g_adam"), losses)
-)
 sess = tf.Session()
 sess.run(tf.global_variables_initializer())
 for i in range(40):
     noise = np.random.uniform(-1, 1, [8, 5])
     for _ in range(2):
-        sess.run(d_train, {x: rows[np.random.randint(0, 90, 8)], z: noise})
-    sess.run(g_train, {z: noise})
+        sess.run(d_train, {{x: rows[np.random.randint(0, 90, 8)], z: noise}})
+    sess.run(g_train, {{z: noise}})
 """
 
 
