@@ -166,6 +166,11 @@ def unroll(make):
     return build
 
 
+def norm(**options):
+    """A graph of batch norm of pictures."""
+    return lambda slim: slim.batch_norm(images(3, 4, 4, 2), **options)
+
+
 AT_ONCE = {"updates_collections": None, "scale": True}
 SLIM = {
     "conv2d": lambda s: s.conv2d(images(2, 6, 6, 3), 4, [3, 2], stride=2, scope="c"),
@@ -183,21 +188,15 @@ SLIM = {
     "pools": lambda s: s.avg_pool2d(
         s.max_pool2d(images(2, 5, 5, 3), 2), [2, 1], stride=1, padding="SAME"
     ),
-    "batch_norm": lambda s: s.batch_norm(images(3, 4, 4, 2), decay=0.9, scale=True),
+    "batch_norm": norm(decay=0.9, scale=True),
     "batch_norm_of_rank_2": lambda s: s.batch_norm(images(6, 3), decay=0.9, **AT_ONCE),
-    "batch_norm_not_fused": lambda s: s.batch_norm(
-        images(3, 4, 4, 2), decay=0.8, fused=False, center=False
-    ),
-    "batch_norm_not_fused_at_once": lambda s: s.batch_norm(
-        images(3, 4, 4, 2), decay=0.8, fused=False, **AT_ONCE
-    ),
-    "batch_norm_without_bias_of_its_average": lambda s: s.batch_norm(
-        images(3, 4, 4, 2), decay=0.8, zero_debias_moving_mean=True
-    ),
-    "batch_norm_in_evaluation": lambda s: s.batch_norm(images(3, 4, 4, 2), is_training=False),
-    "batch_norm_of_a_placeholder": lambda s: s.batch_norm(
-        images(3, 4, 4, 2), decay=0.9, is_training=tf.placeholder_with_default(True, [])
-    ),
+    "batch_norm_not_fused": norm(decay=0.8, fused=False, center=False),
+    "batch_norm_not_fused_at_once": norm(decay=0.8, fused=False, **AT_ONCE),
+    "batch_norm_without_bias_of_its_average": norm(decay=0.8, zero_debias_moving_mean=True),
+    "batch_norm_in_evaluation": norm(is_training=False),
+    "batch_norm_of_a_placeholder": lambda s: norm(
+        decay=0.9, is_training=tf.placeholder_with_default(True, [])
+    )(s),
     "layer_norm": lambda s: s.layer_norm(images(3, 4, 5), activation_fn=tf.nn.relu),
     "instance_norm": lambda s: s.instance_norm(images(3, 4, 4, 2), data_format="NCHW"),
     "small_ones": small_ones,
@@ -293,17 +292,16 @@ def assert_known(found, prefix, **tolerances):
                 np.testing.assert_allclose(value, known[key], err_msg=key, **tolerances)
 
 
-def write_mnist(folder):
+def write_mnist(folder, suffix=".gz", opened=gzip.open):
     """MNIST of eight examples for training and three for tests, of 2 x 2 pixels."""
     for kind, count in (("train", 8), ("t10k", 3)):
-        pixels = (np.arange(count * 4) * 5 % 256).astype(np.uint8)
-        labels = (np.arange(count) % 10).astype(np.uint8)
-        for name, shape, values in (
-            ("images-idx3", [2051, count, 2, 2], pixels),
-            ("labels-idx1", [2049, count], labels),
+        for name, shape, step in (
+            ("images-idx3", [2051, count, 2, 2], 5),
+            ("labels-idx1", [2049, count], 1),
         ):
-            with gzip.open(os.path.join(folder, f"{kind}-{name}-ubyte.gz"), "wb") as file:
-                file.write(np.array(shape, ">u4").tobytes() + values.tobytes())
+            values = np.arange(np.prod(shape[1:])) * step % 256
+            with opened(os.path.join(folder, f"{kind}-{name}-ubyte{suffix}"), "wb") as file:
+                file.write(np.array(shape, ">u4").tobytes() + values.astype(np.uint8).tobytes())
 
 
 def mnist_answers(read_data_sets, folder):
