@@ -95,15 +95,15 @@ def test_a_variable_begins_with_the_value_of_another(installed):
 
 
 def test_embeddings_are_described_for_tensorboard(installed, tmp_path):
-    space = {}
-    exec("from tensorflow.contrib.tensorboard.plugins import projector", space)
-    config = space["projector"].ProjectorConfig()
+    from tensorflow.contrib.tensorboard.plugins import projector
+
+    config = projector.ProjectorConfig()
     embedding = config.embeddings.add()
     embedding.tensor_name, embedding.metadata_path = "words:0", "vocab.tsv"
     embedding.sprite.image_path = "digits.png"
     embedding.sprite.single_image_dim.extend([28, 28])
     with tf.Graph().as_default():
-        space["projector"].visualize_embeddings(tf.summary.FileWriter(str(tmp_path)), config)
+        projector.visualize_embeddings(tf.summary.FileWriter(str(tmp_path)), config)
     lines = (tmp_path / "projector_config.pbtxt").read_text().splitlines()
     sprite = ['image_path: "digits.png"', "single_image_dim: 28", "single_image_dim: 28"]
     fields = ['tensor_name: "words:0"', 'metadata_path: "vocab.tsv"', "sprite {", *sprite, "}"]
