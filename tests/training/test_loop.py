@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import signal
-import threading
 from types import SimpleNamespace
 from unittest import mock
 
@@ -19,7 +18,7 @@ from linear_fixtures import Linear, LinearOptions, spoiled, write_bars
 from run_fixtures import records, steps_of
 
 import toolkit
-from toolkit import Every, SessionHook, hookimpl, testing, tf
+from toolkit import Every, SessionHook, compat, hookimpl, testing, tf
 from toolkit.compat import float_operations
 from toolkit.errors import DivergedError, InterruptedRun, RetryError, ToolkitError, UsageError
 from toolkit.graph.session_config import choose_threads, session_config
@@ -278,20 +277,15 @@ def test_float_operations_are_counted_where_stdout_has_no_descriptor(monkeypatch
 
 def test_two_threads_count_float_operations_one_after_the_other(monkeypatch):
     """Each would put back what the other one has put in the place of stderr."""
-    other, was_waiting = threading.Thread(target=float_operations, args=[tf.Graph()]), []
+    was_held, dup2 = [], os.dup2
 
-    def profile(graph, options):
-        if not was_waiting:
-            was_waiting.append(None)
-            other.start()
-            other.join(0.5)
-            was_waiting[0] = other.is_alive()
-        return SimpleNamespace(total_float_ops=0)
+    def exchange(*descriptors):
+        was_held.append(compat._counting.locked())
+        return dup2(*descriptors)
 
-    monkeypatch.setattr(tf.profiler, "profile", profile)
+    monkeypatch.setattr(os, "dup2", exchange)
     float_operations(tf.Graph())
-    other.join()
-    assert was_waiting == [True]
+    assert was_held == [True] * 4  # stdout and stderr, each replaced and put back
 
 
 def test_a_hook_can_log_record_and_summarize(data):
