@@ -124,16 +124,6 @@ def test_help_shows_the_plugins_own_options_last(cli):
     assert "factor on the features" in text and "times" in text
 
 
-def test_force_moves_a_folder_aside_and_deletes_nothing(cli, data, here):
-    (here / "r").mkdir()
-    (here / "r" / "mine.txt").write_text("precious")
-    argv = ["run", "--plugin", LINEAR, "--data", data, "--run-dir", "r", "--force"]
-    cli(*argv, "--steps", "2", "--steps-per-call", "1", "--no-evaluate").ok()
-    (aside,) = here.glob("r.*")
-    assert (aside / "mine.txt").read_text() == "precious"
-    assert (here / "r" / "manifest.json").exists()
-
-
 def test_force_moves_nothing_where_the_run_cannot_start(cli, here):
     (here / "r").mkdir()
     (here / "r" / "mine.txt").write_text("precious")

@@ -40,10 +40,6 @@ def test_a_plugin_may_change_the_working_directory(data):
     assert toolkit.train(Mover, "run", data=data, steps=1, evaluate="no", say=False).step == 1
 
 
-def test_it_is_silent_where_nobody_looks(watch):
-    assert watch() == ["", ""]
-
-
 def test_in_a_notebook_it_shows_its_lines_and_progress_in_one_place(watch, monkeypatch):
     shell = types.SimpleNamespace(kernel=None)
     notebook = types.SimpleNamespace(get_ipython=lambda: shell)
