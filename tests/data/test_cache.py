@@ -1,12 +1,13 @@
 """`toolkit cache`: what the cache holds, and its removal; nothing else is touched."""
 
 import os
+import socket
 
 import numpy as np
 import pytest
 
 from toolkit.data.files.cache import CacheEntry, open_entry, remove_entries
-from toolkit.storage.folder_lock import FolderLock
+from toolkit.storage.folder_lock import FolderLock, is_locked
 
 
 def decode():
@@ -82,6 +83,26 @@ def test_what_a_process_begins_to_use_meanwhile_stays(cache):
 
     removed, in_use = remove_entries([first, second], ["features/one", "mnist"], is_locked)
     assert (removed, in_use) == ([first], [second]) and (cache / "mnist").exists()
+
+
+def test_a_forked_process_that_outlives_the_building_does_not_keep_the_lock(cache):
+    own, others = socket.socketpair()
+    processes = []
+
+    def build(folder):
+        processes.append(os.fork())
+        if not processes[-1]:
+            own.close()
+            others.send(b"1")
+            others.recv(1)  # waits for the end of the test
+            os._exit(0)
+        own.recv(1)
+
+    open_entry("decoded", "forking", build)
+    is_used = is_locked(str(cache / "decoded" / "forking"))
+    own.close()
+    os.waitpid(processes[-1], 0)
+    assert not is_used
 
 
 def test_an_empty_cache_is_no_error(cli, here, monkeypatch):
