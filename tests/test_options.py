@@ -173,6 +173,11 @@ class Odd(Options):
         ({"layers": [("a", {"stepps": 1})]}, "There is no option 'stepps' (a).", "steps"),
         ({"flags": {"stepps": "1"}}, "There is no option 'stepps' (flag --stepps).", "steps"),
         (
+            {"layers": [("a", {"learning-rate": 0.1, "learning_rate": 0.2})]},
+            "Option 'learning_rate' is set with a dash and with an underscore (a).",
+            None,
+        ),
+        (
             {"layers": [("a", {"early_stopping": 3})]},
             "Early stopping needs a metric: set best_metric.",
             None,
@@ -228,7 +233,7 @@ FIXED = "has a name that"
         ("steps", "is already an option of the core."),
         ("gain", "is already an option of plugin 'linear'."),
         ("no_evaluate", "has the flag by which 'evaluate' of the core is set."),
-        *((name, FIXED) for name in ("force", "with", "json", "cache", "folder")),
+        *((name, FIXED) for name in ("force", "with", "json", "cache", "folder", "ctx")),
     ],
 )
 def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):

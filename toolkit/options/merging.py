@@ -28,7 +28,7 @@ RESERVED_VARIABLES = (
 # in the code of the commands.
 FIXED_FLAGS = frozenset(
     ["plugin", "with", "extensions", "config", "run_dir", "force", "json", "as_json", "verbose"]
-    + ["print_config", "pause_at", "help"]
+    + ["ctx", "print_config", "pause_at", "help"]
     + ["allow", "trust", "run_folder", "from", "from_step", "resume", "is_resume"]
     + ["cluster", "task", "channel_port", "join_secs", "peer_secs"]
     # Those of search, and of plugins check and show.

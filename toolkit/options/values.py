@@ -117,6 +117,9 @@ def enter(
             raise UsageError(
                 f"There is no option {short_repr(name)} ({place}).", hint=suggest(name, fields)
             )
+        if name in entered:
+            text = f"Option '{name}' is set with a dash and with an underscore ({place})."
+            raise UsageError(text, hint="Set it once.")
         try:
             value = from_text(fields[name].annotation, value)
         except UsageError as error:
