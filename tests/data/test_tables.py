@@ -76,6 +76,7 @@ def refusal(rows):
         ("\ufeff" + DIGITS, "t.csv"),
         ("\n\n" + DIGITS + "\n , , \n,,\n", "t.csv"),
         ("sep=;\n" + DIGITS.replace(",", ";"), "t.csv"),
+        ("sep=\t\r\n" + DIGITS.replace(",", "\t"), "t.csv"),
         ('"a","b","label"\n"1","2.5","x"\n"-3","4e2","y"\n"12","0","x"\n', "t.csv"),
         (DIGITS.encode("utf-16"), "t.csv"),
         pytest.param(gzip.compress(DIGITS.encode()), "t.csv", id="gzip without an ending"),

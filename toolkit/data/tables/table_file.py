@@ -53,7 +53,7 @@ def read_table(path: str) -> Dict[str, TableColumn]:
             )
         delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", first).count)
         if first.lower().startswith("sep="):  # from Excel; the header is in the next line
-            delimiter = first.strip()[4:5] or ","
+            delimiter = first.rstrip("\r\n")[4:5] or ","
         else:
             stream.seek(0)
         is_json = start == "{"
