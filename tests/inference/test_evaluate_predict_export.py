@@ -15,7 +15,7 @@ from linear_fixtures import (
 )
 from run_fixtures import damage, write_plugin
 
-from toolkit import DataSpec, tf
+from toolkit import DataSpec, open_trained, tf
 from toolkit.graph import session_config
 from toolkit.inference import evaluator, export
 from toolkit.inference.predict import columns, read_examples
@@ -168,6 +168,13 @@ def test_an_export_that_differs_exits_6_and_leaves_nothing(cli, run, here, monke
     words = "The exported model differs by 0.5 from the trained one; 1e-05 is allowed."
     cli.refuse(6, words, "export", run, "model")
     assert list(here.glob("model*")) == []
+
+
+def test_an_export_may_go_to_a_link(run, here):
+    (here / "link").symlink_to("model")
+    with open_trained(str(run)) as model:
+        model.export("link")
+    assert (here / "model" / "saved_model.pb").exists() and (here / "link").is_symlink()
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,10 @@ def describe_input_hooks(hooks: Sequence[str]) -> str:
 
 def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:
     """Write the folder beside its place, and move it there if the predictions are the same."""
+    folder = os.path.realpath(folder)  # in the place of a link
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
-    temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
+    temporary = f"{folder}.part-{secrets.token_hex(2)}"
     try:
         with _writing(folder):
             os.makedirs(temporary)
@@ -104,7 +105,7 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
         with _writing(folder):
             if os.path.isdir(folder):
                 os.rmdir(folder)
-            os.replace(temporary, os.path.abspath(folder))
+            os.replace(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return largest
