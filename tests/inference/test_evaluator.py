@@ -231,6 +231,8 @@ def test_features_are_numbers_among_other_arrays(floats):
     np.testing.assert_array_equal(2 * features - 1, 2 * VALUES - 1)
     np.testing.assert_array_equal(np.sort(features, axis=0), VALUES)
     np.testing.assert_array_equal(list(features), VALUES)
+    for index in (None, np.array([[0, 1], [2, 3]]), np.int64(2), slice(0)):
+        np.testing.assert_array_equal(features[index], VALUES[index])
     assert features.max() == VALUES.max() and float(np.mean(features)) == VALUES.mean()
 
 

@@ -38,9 +38,9 @@ class ModelFeatures(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, index: Any) -> np.ndarray:
         if isinstance(index, tuple):
             return np.asarray(self)[index]
-        positions = np.arange(len(self))[index]
-        features = self._read(np.atleast_1d(positions))
-        return features[0] if np.ndim(positions) == 0 else features
+        positions = np.asarray(np.arange(len(self))[index])  # of any number of axes
+        features = self._read(positions.ravel())
+        return features.reshape(positions.shape + features.shape[1:])
 
     def _read(self, positions: Any) -> np.ndarray:
         """A copy of some examples as the model gets them."""
