@@ -40,6 +40,11 @@ def test_a_plugin_may_change_the_working_directory(data):
     assert toolkit.train(Mover, "run", data=data, steps=1, evaluate="no", say=False).step == 1
 
 
+def test_it_is_silent_where_there_is_no_stderr_to_say_something(data, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert toolkit.train(LINEAR, "run", data=data, steps=1, evaluate="no", say=True).step == 1
+
+
 def test_in_a_notebook_it_shows_its_lines_and_progress_in_one_place(watch, monkeypatch):
     shell = types.SimpleNamespace(kernel=None)
     notebook = types.SimpleNamespace(get_ipython=lambda: shell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import sys
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -197,7 +198,7 @@ def _choose_console(say: Union[Callable[[str], None], bool, None]) -> Console:
     if is_notebook():
         return NotebookConsole()
     console = Console()
-    return console if console.is_terminal or say else quiet()
+    return console if console.is_terminal or (say and sys.stderr) else quiet()
 
 
 class _LineConsole(Console):
