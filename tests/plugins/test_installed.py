@@ -48,6 +48,12 @@ def test_the_list_looks_for_the_module_without_importing_it(site, target, source
     assert not {"one_module", "one_package"} & set(sys.modules)
 
 
+def test_a_distribution_without_metadata_is_listed(cli, site):
+    offer(site, "one_module", SOURCE)
+    (site / "one-dist-1.0.dist-info" / "METADATA").unlink()
+    assert "one   " in cli("plugins", "list").out
+
+
 @pytest.mark.parametrize("target", ["absent_module:Model", "one_package.absent:Model", "one"])
 def test_an_entry_point_that_names_no_module_is_to_blame(site, target):
     if "." in target:

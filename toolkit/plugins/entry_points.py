@@ -56,7 +56,9 @@ def _list_entries(*kinds: str) -> List[Entry]:
     for distribution in metadata.distributions():
         for point in distribution.entry_points:
             if point.group in kind_of:
-                key = (kind_of[point.group], point.name, distribution.metadata["Name"])
+                # An interrupted removal may leave a distribution without its metadata.
+                owner = distribution.metadata["Name"] or "(no name)"
+                key = (kind_of[point.group], point.name, owner)
                 # A distribution may be on sys.path twice, for example with the metadata of an
                 # earlier version in the working directory: as of modules, the first counts.
                 points.setdefault(key, (point.value, distribution))
