@@ -67,6 +67,14 @@ def test_a_package_is_copied_with_its_folders_and_an_object_with_its_file(here, 
     assert f"{copy.folder}/{name}" in copies_in(here) and copy.omitted == []
 
 
+def test_the_lock_of_an_editor_in_a_package_is_no_source(here):
+    (here / "a").mkdir()
+    (here / "a" / "__init__.py").write_text("")
+    (here / "a" / ".#part.py").symlink_to("me@host.1234:5678")  # as Emacs makes one
+    plugin = Plugin("a", "a", "model", None, str(here / "a" / "__init__.py"), "")
+    assert list(plugin.sha256()) == ["a/__init__.py"]
+
+
 def test_a_file_that_changes_while_the_run_begins_is_omitted(here):
     (here / "a.py").write_text("changed")
     folder = source_copies.RunFolder(str(here))

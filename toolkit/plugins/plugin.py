@@ -58,8 +58,8 @@ class Plugin(NamedTuple):
         hashes = {}
         for root, _, names in sorted(os.walk(folder)):
             for name in sorted(names):
-                if name.endswith(".py"):
-                    path = os.path.join(root, name)
+                path = os.path.join(root, name)
+                if name.endswith(".py") and os.path.isfile(path):  # not the lock of an editor
                     hashes[os.path.relpath(path, os.path.dirname(folder))] = sha256_of(path)
         return hashes
 
