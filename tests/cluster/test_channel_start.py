@@ -116,15 +116,24 @@ def test_a_port_in_use_is_named_with_the_way_out_after_some_time(make_job):
     assert chief.lines == [f"{place} is in use; trying again"]  # once for all attempts
 
 
-def test_a_port_that_may_not_be_used_is_a_mistake_and_needs_no_other_try(make_job, monkeypatch):
+@pytest.mark.parametrize(
+    "fault, reason",
+    [
+        (PermissionError(errno.EACCES, "of asyncio"), "Permission denied"),
+        (socket.gaierror(-2, "Name or service not known"), "[Errno -2] Name or service not known"),
+    ],
+)
+def test_an_address_that_may_not_be_used_is_a_mistake_and_needs_no_other_try(
+    make_job, monkeypatch, fault, reason
+):
     async def refuse(*_, **__):
-        raise PermissionError(errno.EACCES, "of asyncio")
+        raise fault
 
     monkeypatch.setattr(asyncio, "start_server", refuse)
     job = make_job(workers=1)
     (error,) = errors_of([job.open("chief")])
     place = f"127.0.0.1:{job.port}"
-    assert error.message == f"The channel cannot listen on {place}: Permission denied."
+    assert error.message == f"The channel cannot listen on {place}: {reason}."
     assert isinstance(error, UsageError) and "port from 1024 on" in error.hint
 
 

@@ -115,7 +115,8 @@ def show_error(error: OSError) -> str:
 def listen_error(name: str, address: str, error: OSError, hint: str) -> ToolkitError:
     """The error of who cannot listen; the hint is for a port that another program uses."""
     message = f"{name} cannot listen on {address}: {show_error(error).rstrip('.')}."
-    if error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
+    is_unknown = isinstance(error, socket.gaierror)  # a name that does not resolve
+    if is_unknown or error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
         hint = "Give all processes an address of this machine, with a port from 1024 on."
         return UsageError(message, hint=hint)
     return RetryError(message, hint=hint)
