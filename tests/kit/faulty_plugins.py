@@ -65,6 +65,7 @@ InfiniteLoss = linear_losing(lambda labels: np.float32(np.inf))
 BatchMetric = linear_losing(lambda labels: 1.0 / tf.cast(tf.size(labels), tf.float32))
 FlatPrediction = linear_predicting(lambda logits: tf.reshape(logits, [-1]))
 DependsOnBatch = linear_predicting(lambda logits: logits - tf.reduce_mean(logits, 0, keepdims=True))
+InfinitePrediction = linear_predicting(lambda logits: logits / 0.0)
 NoMetric = linear_with(
     metrics=lambda self, outputs: {"ratio": tf.metrics.mean(np.nan * outputs["logits"])}
 )

@@ -87,6 +87,11 @@ def test_the_length_and_the_metric_of_a_run_do_not_hinder_a_check(tmp_path, bars
         assert check("trains-with-all-hooks", subject).status == "ok"
 
 
+def test_predictions_may_be_infinite_and_a_check_may_be_repeated(tmp_path, bars):
+    for _ in range(2):
+        testing.check_inference(faulty.InfinitePrediction, tmp_path, data=bars)
+
+
 class PathOption(faulty.WithOptions):
     class Own(faulty.LinearOptions):
         weights: str = option("weights.npz", "file to begin with", path=True)

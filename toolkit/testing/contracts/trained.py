@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from typing import Any, Dict
 
 import numpy as np
@@ -13,7 +13,7 @@ from ...errors import join_names
 from ...graph.ops import upstream
 from ...inference.evaluator import Evaluator
 from ...inference.example_values import compute_intervals
-from ...inference.export import export
+from ...inference.export import difference, export
 from ...inference.scorer_set import read_directions
 from ..subject import NUM_EXAMPLES, Subject
 from .registry import Skip, contract, find_differences, require
@@ -182,8 +182,7 @@ def _read_variables(evaluator: Evaluator) -> Dict[str, np.ndarray]:
 @contract
 def exports_what_it_predicts(subject: Subject) -> None:
     """The exported model predicts what the trained one does."""
-    folder = os.path.join(subject.folder, "export")
-    export(subject.predictor, folder, subject.inputs)
+    export(subject.predictor, tempfile.mkdtemp(dir=subject.folder), subject.inputs)
 
 
 @contract
@@ -200,17 +199,14 @@ def samples_repeat(subject: Subject) -> None:
             f"'{name}' of the hook 'sample' differs between two calls with one seed.",
             remedy,
         )
-        difference = _largest_difference(values[: NUM_SAMPLES // 2], half[name])
+        first = values[: NUM_SAMPLES // 2].astype(np.float64)
+        share = difference(first, half[name].astype(np.float64))
         require(
-            difference <= SAMPLE_TOLERANCE * max(1.0, float(np.max(np.abs(values)))),
-            f"'{name}' of the first {NUM_SAMPLES // 2} samples differs by {difference:.3g} where "
+            share <= SAMPLE_TOLERANCE,
+            f"'{name}' of the first {NUM_SAMPLES // 2} samples differs by {share:.3g} where "
             f"{NUM_SAMPLES} are drawn.",
             remedy,
         )
-
-
-def _largest_difference(first: np.ndarray, second: np.ndarray) -> float:
-    return float(np.max(np.abs(first.astype(np.float64) - second.astype(np.float64))))
 
 
 def _predict(subject: Subject) -> Dict[str, np.ndarray]:
@@ -242,10 +238,10 @@ def _require_close(expected: Dict[str, Any], actual: Dict[str, Any], event: str)
             text = f"'{name}' of the hook 'predict' differs for {differs.sum()} of {len(differs)} "
             require(not differs.any(), f"{text}examples between {event}.", remedy)
             continue
-        difference = np.max(np.abs(values - actual[name]))
+        share = difference(values, actual[name])
         require(
-            difference <= TOLERANCE * max(1.0, np.max(np.abs(values))),
-            f"'{name}' of the hook 'predict' differs by {difference:.3g} between {event}.",
+            share <= TOLERANCE,
+            f"'{name}' of the hook 'predict' differs by {share:.3g} between {event}.",
             remedy,
         )
 
