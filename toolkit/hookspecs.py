@@ -471,8 +471,9 @@ def evaluated(run, split, step, metrics, examples, folder):
         folder: an empty folder for reports; its files are kept if the evaluation succeeds.
 
     Returns:
-        None, or a dict of JSON values to add to the result of the evaluation. "page" among them is
-        shown on the page of the run: a headline, pictures, tables, charts (docs/plugins/pages.md).
+        None, or a dict of JSON values to add to the result of the evaluation, by names that it does
+        not have: no "metrics". "page" among them is shown on the page of the run: a headline,
+        pictures, tables, charts (docs/plugins/pages.md).
     """
 
 

@@ -118,8 +118,15 @@ Return a list: [scorer].
 @hookimpl
 def default_extensions():
     return 'ema'
-Error: The hook 'default_extensions' of 'bad' returned 'ema', expected a list.
-return ['ema']
+Error: The hook 'default_extensions' of 'bad' returned 'ema', expected a list of texts.
+Return references as of --with: ['ema'].
+
+# default_extensions object (exit code 2)
+@hookimpl
+def default_extensions():
+    return [None]
+Error: The hook 'default_extensions' of 'bad' returned [None], expected a list of texts.
+Return references as of --with: ['ema'].
 
 # apply without a list
 @hookimpl
@@ -149,6 +156,14 @@ def evaluated(metrics):
     return 'good'
 Error: Hook 'evaluated' of plugin 'bad' returned 'good', expected a dict or None ({here}).
 Return a dict of JSON values by name, or None; write other results to 'folder'.
+
+# evaluated metrics
+@hookimpl  # here
+def evaluated(metrics):
+    return {'metrics': {'accuracy': 1.0}}
+Error: Hook 'evaluated' of plugin 'bad' returned 'metrics', which the evaluation has itself
+({here}).
+Give it another name; the hook 'metrics' adds metrics.
 
 # wrapper in model (exit code 2)
 @hookimpl(wrapper=True)  # here

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from .trained_model import Trained
 
 PAGE = "page"  # the key of what plugins show on the page of a run, see docs/plugins/pages.md
+# What an evaluation says by itself; the plugins may add more.
+_OF_CORE = (
+    *("split", "step", "examples", "metrics", "intervals", "intervals_omitted", "directions"),
+    *("depends_on", "examples_sha256", "reports", "reports_omitted", "checkpoint"),
+)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -215,6 +220,9 @@ def _check_answer(value: Any) -> Optional[Problem]:
     if not isinstance(value, dict):
         return Problem(f"returned {describe_value(value)}, expected a dict or None", hint)
     for name, item in value.items():
+        if name in _OF_CORE:
+            text = f"returned '{name}', which the evaluation has itself"
+            return Problem(text, "Give it another name; the hook 'metrics' adds metrics.")
         try:
             json.dumps(item)
         except (TypeError, ValueError):

@@ -51,10 +51,12 @@ class Plugins:
         functions = [each.function for each in implementations(model) if each.hook == hook]
         answers = [self.call_plugin_code(f"hook '{hook}'", function) for function in functions]
         for answer in answers:
-            if isinstance(answer, str):
+            is_list = answer is None or isinstance(answer, (list, tuple))
+            if not (is_list and all(isinstance(each, str) for each in answer or ())):
                 raise UsageError(
-                    f"The hook '{hook}' of '{model.name}' returned {answer!r}, expected a list.",
-                    hint=f"return [{answer!r}]",
+                    f"The hook '{hook}' of '{model.name}' returned {describe_value(answer)}, "
+                    "expected a list of texts.",
+                    hint="Return references as of --with: ['ema'].",
                 )
         references = [reference for answer in answers for reference in answer or ()]
         self.defaults = [load(each, "extension") for each in references if each not in named]
