@@ -14,7 +14,7 @@ import pytest
 from file_fixtures import REPOSITORY
 from linear_fixtures import LINEAR
 from PIL import Image
-from run_fixtures import set_state
+from run_fixtures import forget, set_state, write_plugin
 
 from toolkit import cli_options
 from toolkit.cli import run_command, streams
@@ -149,6 +149,14 @@ def write_images(folder, dark, light, end):
         for i in range(12):
             image = np.full((6, 6), 200 * (name == light) + i, np.uint8)
             Image.fromarray(image).save(os.path.join(folder, name, f"{i}{end}.png"))
+
+
+def test_what_a_plugin_prints_is_no_part_of_json(cli):
+    argv = ["run", "--plugin", write_plugin("    print('imported')"), "--print-config"]
+    assert cli(*argv).out.startswith("imported\n")
+    forget()
+    result = cli(*argv, "--json")
+    assert result.json()["plugin"]["value"] == argv[2] and result.err == "imported\n"
 
 
 def test_unknown_words_and_missing_files_are_shown_escaped(cli, here):

@@ -122,8 +122,9 @@ def print_json(value: Any, indent: Optional[int] = 2) -> None:
     from .files import to_json_value
 
     text = json.dumps(to_json_value(value), indent=indent)
-    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")  # DEL is no control character of JSON
-    sys.stdout.flush()
+    stream = getattr(sys.stdout, "json_stream", None) or sys.stdout
+    stream.write(text.replace("\x7f", "\\u007f") + "\n")  # DEL is no control character of JSON
+    stream.flush()
 
 
 def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -39,9 +40,11 @@ def run_command(argv: List[str]) -> int:
 
     def call_app() -> Any:
         from ..plugins import separate_command
-        from .app import app
+        from .app import COMMANDS, app
 
-        with separate_command():
+        # A launcher passes on what its chief prints; other packages may print JSON in another way.
+        is_json = "--json" in argv and argv[0] in {*COMMANDS} - {"launch"}
+        with separate_command(), streams.only_json() if is_json else contextlib.nullcontext():
             return app.main(list(argv), prog_name="toolkit", standalone_mode=False, obj=list(argv))
 
     is_verbose = os.environ.get("TOOLKIT_VERBOSE", "")

@@ -20,6 +20,7 @@ class GuardedStream:
     """
 
     errors, closed = "backslashreplace", False
+    json_stream: Optional[TextIO] = None  # see `only_json`
 
     def __init__(self, stream: Optional[TextIO], escape: Callable[[str], str] = escape_controls):
         self.error: Optional[Exception] = None
@@ -99,6 +100,15 @@ def guarded() -> Iterator[GuardedStream]:
     finally:
         log.flush()  # a flush that fails at exit would change the exit code
         sys.stdout, sys.stderr = stdout, stderr
+
+
+@contextlib.contextmanager
+def only_json() -> Iterator[None]:
+    """Within the block, stdout is for `print_json` alone: what plugins print goes to stderr."""
+    others = GuardedStream(sys.stderr)
+    others.json_stream = sys.stdout
+    with contextlib.redirect_stdout(others):
+        yield
 
 
 def open_closed_descriptors() -> None:
