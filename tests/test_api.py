@@ -86,6 +86,7 @@ def test_python_evaluates_and_exports_as_the_commands_do(cli, trained):
     with open_trained(path) as run:
         result, exports = run.evaluate(), run.export("one")
         other = run.evaluate(data=(bars(TEST_LABELS, 2), TEST_LABELS))
+        assert run.evaluate(data=trained / "bars.npz")["metrics"] == result["metrics"]
     assert result == json.loads(cli("evaluate", path, "--json").out)
     assert (other["split"], other["metrics"]) == ("all", result["metrics"])
     expected = json.loads(cli("export", path, "two", "--json").out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
 import numpy as np
@@ -241,9 +242,11 @@ class Trained(TrainedModel):
         from ..data.arrays.kept import keep_arrays
         from .evaluation import evaluate
 
-        is_named = data is None or isinstance(data, str)
-        named = data if is_named else keep_arrays(data, self.options.label_kind)
-        return evaluate(self, split=split, data=named)
+        if isinstance(data, (str, os.PathLike)):
+            data = os.fspath(data)
+        elif data is not None:
+            data = keep_arrays(data, self.options.label_kind)
+        return evaluate(self, split=split, data=data)
 
     def export(self, folder: str) -> Dict[str, Any]:
         """Write the model as a SavedModel, load it again, and compare its predictions.
