@@ -229,7 +229,8 @@ def start(cli, here):
 
 
 def test_a_run_that_moved_alone_finds_its_data_plugin_and_extension(cli, here, start):
-    (here / "nothing.py").write_text("")
+    source = "from toolkit import hookimpl\n@hookimpl\ndef run_finished(): pass\n"
+    (here / "nothing.py").write_text(source)
     path = start(plugin=write_plugin(), more=["--with", "./nothing.py"])
     (here / "far" / "away").mkdir(parents=True)
     moved = shutil.move(str(path), str(here / "far" / "away"))

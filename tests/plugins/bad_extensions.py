@@ -1,6 +1,12 @@
 """Extensions: wrappers that break the rules, and hooks that an extension may not have."""
 
 FAULTS = r"""
+# no hook (exit code 2)
+def loss(outputs):
+    return 0.0
+Error: Extension 'bad' (...bad.py) implements no hook.
+Mark its functions with @toolkit.hookimpl.
+
 # replaces hook (exit code 2)
 @hookimpl  # here
 def loss(outputs):

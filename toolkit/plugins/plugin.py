@@ -136,7 +136,7 @@ def hook_names(plugin: Plugin) -> List[str]:
 def check_hooks(plugin: Plugin) -> None:
     """Refuse a plugin whose hooks pluggy would register only in part, or call wrongly. Raises
     UsageError if a hook is unknown, misses or has wrong arguments, or may not be implemented by a
-    plugin of this kind, or if a model hook is missing.
+    plugin of this kind, or if a model hook is missing, or an extension has none.
     """
     hooks = set()
     for each in implementations(plugin):
@@ -155,6 +155,11 @@ def check_hooks(plugin: Plugin) -> None:
             )
         if plugin.kind == "model" and each.hook in MODEL_HOOKS and each.is_wrapper:
             raise UsageError(f"{subject} wraps itself.", hint="Remove wrapper=True.")
+    if not hooks and plugin.kind == "extension":
+        raise UsageError(
+            f"Extension '{plugin.name}' ({plugin.file}) implements no hook.",
+            hint="Mark its functions with @toolkit.hookimpl.",
+        )
     missing = [name for name in MODEL_HOOKS if name not in hooks]
     if plugin.kind == "model" and missing:
         functions = [name for name in missing if callable(getattr(plugin.object, name, None))]
