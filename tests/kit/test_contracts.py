@@ -92,6 +92,11 @@ def test_predictions_may_be_infinite_and_a_check_may_be_repeated(tmp_path, bars)
         testing.check_inference(faulty.InfinitePrediction, tmp_path, data=bars)
 
 
+@pytest.mark.parametrize("write", [testing.write_digits, testing.write_unlabelled])
+def test_data_may_be_written_to_a_path_of_pathlib(write, tmp_path):
+    assert write(tmp_path / "a.npz") == f"npz:{tmp_path}/a.npz"
+
+
 class PathOption(faulty.WithOptions):
     class Own(faulty.LinearOptions):
         weights: str = option("weights.npz", "file to begin with", path=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def write_digits(
-    path: str, count: int = 96, shape: Tuple[int, ...] = (8, 8, 1), classes: int = 3
+    path: Any, count: int = 96, shape: Tuple[int, ...] = (8, 8, 1), classes: int = 3
 ) -> str:
     """Write small images that a model can learn: class k is brighter in row k.
 
@@ -34,7 +34,7 @@ def write_digits(
 
     (x_train, y_train), (x_test, y_test) = make(count), make(count // 3)
     np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
-    return "npz:" + path
+    return f"npz:{path}"
 
 
 def write_table(path: Any, count: int = 96, numbers: int = 3) -> str:
@@ -83,7 +83,7 @@ def write_pairs(folder: Any, count: int = 24, size: int = 8, classes: int = 3) -
     return f"pairs:{folder}"
 
 
-def write_unlabelled(path: str, count: int = 96, shape: Tuple[int, ...] = (8, 8, 1)) -> str:
+def write_unlabelled(path: Any, count: int = 96, shape: Tuple[int, ...] = (8, 8, 1)) -> str:
     """Write the images of `write_digits` without their labels.
 
     Args:
@@ -98,7 +98,7 @@ def write_unlabelled(path: str, count: int = 96, shape: Tuple[int, ...] = (8, 8,
     with np.load(path) as arrays:
         images = {name: arrays[name] for name in ("x_train", "x_test")}
     np.savez(path, **images)
-    return "npz:" + path
+    return f"npz:{path}"
 
 
 # Kinds of data for a plugin to be checked on: name -> a function from a path without suffix to the
