@@ -1,4 +1,4 @@
-"""Atomic and durable writes of files, their SHA-256, and their paths for TensorFlow."""
+"""Atomic and durable writes of files, their SHA-256, locks, and paths for TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import re
 import secrets
 import stat
 import tempfile
-from typing import IO, Any, Iterator
+from typing import IO, Any, Iterator, Set
 
 TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
 _CHUNK = 1 << 20  # bytes
@@ -44,6 +44,30 @@ def open_regular_file(path: str) -> IO[bytes]:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def hold(descriptor: int) -> int:
+    """The descriptor of a lock, which a forked process closes: a worker that a plugin forks may
+    outlive this one, and would keep the lock. To be closed by `release`.
+    """
+    _held.add(descriptor)
+    return descriptor
+
+
+def release(descriptor: int) -> None:
+    """Close the descriptor of a lock, unless a fork has closed it, or it is none."""
+    if descriptor in _held:
+        _held.remove(descriptor)
+        os.close(descriptor)
+
+
+def _release_all() -> None:
+    while _held:
+        os.close(_held.pop())
+
+
+_held: Set[int] = set()  # descriptors
+os.register_at_fork(after_in_child=_release_all)
 
 
 @contextlib.contextmanager

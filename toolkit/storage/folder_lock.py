@@ -6,9 +6,9 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import Iterator, Set
+from typing import Iterator
 
-from ..files import open_without_links
+from ..files import hold, open_without_links, release
 
 LOCK = ".lock"
 _PATIENCE_SECS = 0.3  # `is_locked` of another process locks the folder for less than that
@@ -34,22 +34,19 @@ class FolderLock:
         process has locked it, OSError if it cannot be opened.
         """
         try:
-            self._folder = os.open(self._path, os.O_RDONLY)
+            self._folder = hold(os.open(self._path, os.O_RDONLY))
             self._is_folder_locked = _wait_for_lock(self._folder)
             path = os.path.join(self._path, LOCK)
-            self._file = open_without_links(path, os.O_RDWR | os.O_CREAT)
+            self._file = hold(open_without_links(path, os.O_RDWR | os.O_CREAT))
             self.is_effective = _wait_for_lock(self._file) or self._is_folder_locked
-            _held.add(self)
         except BaseException:
             self.release()
             raise
 
     def release(self) -> None:
         """Unlock the folder."""
-        _held.discard(self)
-        for descriptor in (self._file, self._folder):
-            if descriptor >= 0:
-                os.close(descriptor)
+        release(self._file)
+        release(self._folder)
         self._file = self._folder = -1
 
     def is_in_place(self) -> bool:
@@ -63,16 +60,6 @@ class FolderLock:
             )
         except OSError:
             return False
-
-
-def _release_all() -> None:
-    for lock in list(_held):
-        lock.release()
-
-
-_held: Set[FolderLock] = set()
-# A worker that a plugin forks may outlive this process, and would keep its locks.
-os.register_at_fork(after_in_child=_release_all)
 
 
 def is_locked(path: str) -> bool:

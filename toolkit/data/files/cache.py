@@ -13,21 +13,10 @@ import os
 import shutil
 import tempfile
 import warnings
-from typing import (
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Set,
-    Tuple,
-)
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ...errors import DataError, RetryError, UsageError, suggest
-from ...files import TEMPORARY_PREFIX
+from ...files import TEMPORARY_PREFIX, hold, release
 
 # Folders of the cache with one folder for each entry.
 GROUPS = ("arrays", "features", "hashes", "decoded", "records")
@@ -213,8 +202,7 @@ def one_process_at_a_time(folder: str) -> Iterator[bool]:
     """
     with writing_to_cache():
         os.makedirs(folder, exist_ok=True)
-    descriptor, is_locked = os.open(folder, os.O_RDONLY), True
-    _held.add(descriptor)
+    descriptor, is_locked = hold(os.open(folder, os.O_RDONLY)), True
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -224,19 +212,7 @@ def one_process_at_a_time(folder: str) -> Iterator[bool]:
             warnings.warn(f"The cache has no locks: {text}.", RuntimeWarning, stacklevel=3)
         yield is_locked
     finally:
-        if descriptor in _held:  # else this is a forked process
-            _held.remove(descriptor)
-            os.close(descriptor)
-
-
-def _release_all() -> None:
-    while _held:
-        os.close(_held.pop())
-
-
-_held: Set[int] = set()  # the descriptors of locked folders
-# As of the lock of a run: a forked worker would keep it.
-os.register_at_fork(after_in_child=_release_all)
+        release(descriptor)
 
 
 @contextlib.contextmanager
