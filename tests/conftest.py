@@ -39,7 +39,6 @@ def pytest_addoption(parser):
         "--tier",
         help="quick, ci, long or several with commas; by default quick, all where a path is named",
     )
-    group.addoption("--part", metavar="K/N", help="the K-th of N parts of about equal time")
     group.addoption("--save-seconds", metavar="FILE", help="write the CPU seconds of each test")
     group.addoption("--show-seconds", action="store_true", help="print where the CPU time went")
 
@@ -94,7 +93,7 @@ def pytest_collection_modifyitems(config, items):
     """Leave out the tests of other tiers, and those that CI's other Python runs."""
     option = config.option
     share = os.environ.get(tiers.SHARE)
-    chosen, others = tiers.select(items, option.tier.split(","), share, option.part)
+    chosen, others = tiers.select(items, option.tier.split(","), share)
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = chosen

@@ -27,7 +27,6 @@ class Item:
 
 SECONDS = {f"tests/test_{k}.py::test_dear": 1.0 + k for k in range(10)}
 DEAR = [Item(f"tests/test_{k}.py::test_dear[{p}]") for k in range(10) for p in "ab"]
-CHEAP = [Item(f"tests/test_{k}.py::test_cheap") for k in range(10)]
 
 
 @pytest.fixture
@@ -49,13 +48,6 @@ def test_each_file_is_tested_by_one_of_two_pythons(measured, landing):
     assert names(rest) == names(second)
     files = [{tiers.file_of(item) for item in part} for part in (first, second)]
     assert files[0] and files[1] and not files[0] & files[1]
-
-
-def test_parts_have_whole_files_and_leave_none_out(measured):
-    parts = [tiers.select([*DEAR, *CHEAP], tiers.TIERS, part=f"{k}/3")[0] for k in (1, 2, 3)]
-    assert sorted(sum(map(names, parts), [])) == sorted(names([*DEAR, *CHEAP]))
-    files = [{tiers.file_of(item) for item in part} for part in parts]
-    assert sum(map(len, files)) == len(set.union(*files)) == 10
 
 
 def test_what_one_python_skips_or_both_need_is_in_both_shares(measured, monkeypatch):

@@ -180,14 +180,13 @@ def tier_of(nodeid, seconds):
     return "quick" if is_cheap else "ci"
 
 
-def select(items, tiers, share=None, part=None):
+def select(items, tiers, share=None):
     """Divide pytest's items into those to run and the others.
 
     Args:
         items: collected tests.
         tiers: the names of tiers.
         share: the text of `SHARE`, which leaves the tests of the other Python out of the tier `ci`.
-        part: "2/3" for the second of three parts, of whole files, of about equal time.
     """
     seconds = read_seconds()
     chosen = [item for item in items if tier_of(item.nodeid, seconds) in tiers]
@@ -201,10 +200,6 @@ def select(items, tiers, share=None, part=None):
         mine = (number - 1 + landing) % count
         others = {file for file in map(file_of, shared) if turn_of(file, count) != mine}
         chosen = [item for item in chosen if is_for_each(item) or file_of(item) not in others]
-    if part:
-        number, count, _ = read_share(part)
-        turns = deal(chosen, seconds, count)
-        chosen = [item for item in chosen if turns[file_of(item)] == number - 1]
     kept = set(chosen)
     return chosen, [item for item in items if item not in kept]
 
@@ -214,22 +209,6 @@ def turn_of(file, count):
     other tests moves none to a Python that did not run it before.
     """
     return zlib.crc32(file.encode()) % count
-
-
-def deal(items, seconds, count):
-    """File -> which of `count` groups, from 0, tests it.
-
-    The files are dealt in the order of their seconds, each to the group that has least so far.
-    """
-    sums = collections.Counter()
-    for item in items:
-        sums[file_of(item)] += seconds_of(item.nodeid, seconds)
-    totals = [0.0] * count
-    groups = {}
-    for file, total in sorted(sums.items(), key=lambda pair: (-pair[1], pair[0])):
-        groups[file] = totals.index(min(totals))
-        totals[groups[file]] += total
-    return groups
 
 
 def is_for_each(item):
