@@ -37,6 +37,14 @@ def test_old_names_of_python_and_other_libraries_are_back():
         assert file.create_dataset("x", data=[1, 2]).value.tolist() == [1, 2]
 
 
+def test_modules_that_moved_are_at_their_old_places():
+    from scipy.sparse.linalg.eigen.arpack import eigsh
+    from sklearn.cross_validation import train_test_split
+
+    assert eigsh(np.diag([1.0, 2.0, 5.0]), 1)[0] == pytest.approx(5)
+    assert [len(part) for part in train_test_split(range(4), test_size=0.25)] == [3, 1]
+
+
 def test_rows_of_several_lengths_are_an_array_of_objects():
     for make in (np.array, np.asarray):
         rows = make([[1, 2, 3], [4]])

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import glob
 import importlib
+import importlib.util
 import inspect
+import os
 import sys
 import time
 import types
@@ -44,6 +47,11 @@ _NUMPY = {
 }
 _FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}  # of Pillow
 _PILLOW = {"ANTIALIAS": "LANCZOS", "CUBIC": "BICUBIC", "LINEAR": "BILINEAR"}
+_MOVED = {  # module -> where its names are today
+    "scipy.sparse.linalg.eigen.arpack": "scipy.sparse.linalg",
+    "sklearn.cross_validation": "sklearn.model_selection",
+    "sklearn.externals.joblib": "joblib",
+}
 
 _VERSION = tuple(map(int, np.__version__.split(".")[:2]))
 _reshape, _array, _asarray = np.reshape, np.array, np.asarray
@@ -134,6 +142,23 @@ def imresize(arr, size, interp="bilinear", mode=None) -> np.ndarray:
     return np.array(image.resize((width, height), _FILTERS[interp]))
 
 
+class _Moved(types.ModuleType):
+    """One of _MOVED; what it stands for may not be installed, and is imported when it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # of those who look through all modules
+            raise AttributeError(name)
+        return getattr(importlib.import_module(_MOVED[self.__name__]), name)
+
+
+def _is_there(name: str) -> bool:
+    """Whether the library of a module has its file; the library is not imported for that."""
+    top, _, rest = name.partition(".")
+    spec = importlib.util.find_spec(top)
+    folders = (spec.submodule_search_locations if spec else None) or []
+    return any(glob.glob(os.path.join(each, *rest.split(".")) + "*") for each in folders)
+
+
 def lacking() -> Iterator[Tuple[Any, str, Any]]:
     """(module or sys.modules, name, value) of each name that an installed version has removed."""
     if "newshape" not in inspect.signature(_reshape).parameters:
@@ -150,6 +175,7 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
         misc = types.ModuleType("scipy.misc")
         yield sys.modules, "scipy.misc", misc
         yield scipy, "misc", misc
+    yield from ((sys.modules, name, _Moved(name)) for name in _MOVED if not _is_there(name))
     for owner, names in (
         (np, _NUMPY),
         (np.lib, {"pad": np.pad}),
