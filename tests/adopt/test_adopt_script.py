@@ -145,6 +145,15 @@ assert sess.run([w * 1.0, w + 1.0], {w: 5.0}) == [5.0, 6.0]
 sess.run(w.initializer)
 assert sess.run("Variable:0") == 2.0
 """,
+    "an augmented assignment to a name of a variable makes a tensor": """
+w = more = less = double = half = power = tf.Variable(3.0)
+more += 1.0
+less -= 1.0
+double *= 2.0
+half /= 2.0
+power **= 2.0
+assert sess.run([more, less, double, half, power], {w: 3.0}) == [4, 2, 6, 1.5, 9]
+""",
     "scipy minimizes a loss within bounds and to constraints": """
 make = tf.contrib.opt.ScipyOptimizerInterface
 point, number = tf.Variable([7.0, 7.0]), tf.Variable(3.0)

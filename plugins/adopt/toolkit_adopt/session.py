@@ -174,6 +174,8 @@ class Sessions:
         patches.wrap(base, "_make_callable_from_options", from_options)
         variable = resource_variable_ops.BaseResourceVariable
         patches.replace(variable, "__bool__", lambda self: True)
+        for name in ("add", "sub", "mul", "truediv", "pow"):  # then `x += 1` is `x = x + 1`
+            patches.replace(variable, f"__i{name}__", getattr(variable, f"__{name}__"))
         _order_data(patches)
         for keras in (data_utils, tf.keras.utils):  # which on 2.x is another Keras
             _draw_in_turn(patches, keras)
