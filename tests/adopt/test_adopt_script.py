@@ -264,6 +264,7 @@ def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsy
     lines = capsys.readouterr().out.splitlines()
     assert {"period  2 train calls", "        1: Adam, add <- x"} < set(lines)
     assert [line for line in lines if line.startswith("journal ")]
+    assert lines.count("loss    Sum") == 1  # of the same name in both graphs
     assert lines[-2] == "mode    drive: the script makes each call"
     assert lines[-1] == "no lift The script trains 2 graphs."
     assert not (path.parent / "run").exists()

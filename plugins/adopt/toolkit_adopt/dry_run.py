@@ -65,7 +65,7 @@ class FeedValues:
             is_one = low == high  # in as few digits as tell it from others of its type
             return np.format_float_positional(first.min(), trim="-") if is_one else "", words
         if first.size == 1:
-            return "", f"a scalar that changes, {low:g} to {high:g}"
+            return "", "a scalar that changes"
         if self.is_returned:
             return "", "what a call before returned"
         span, deviation = max(abs(low), abs(high)), 0.0
@@ -219,7 +219,7 @@ def list_words(seen: Any) -> List[str]:
         what = f"batches of {sorted(sizes)} rows" if sizes else "no rows of data"
         raise UsageError(f"A period of the script is fed {what}.")
     words = ["--train-op", ",".join("+".join(kind.updates) for kind in kinds)]
-    losses = list(dict.fromkeys(loss.op.name for kind in kinds for loss in kind.losses))
+    losses = _names_of_losses(kinds)
     words += ["--losses", ",".join(losses)] if losses else []
     words += ["--feed", _join(rules), "--batch-size", str(sizes.pop())]
     known = {op.name for op in seen.training_graphs[0].get_operations()}
@@ -256,6 +256,10 @@ def lift(settings: Mapping[str, Any]) -> List[str]:
     return ["--meta", meta, *words]
 
 
+def _names_of_losses(kinds: List[Kind]) -> List[str]:
+    return list(dict.fromkeys(loss.op.name for kind in kinds for loss in kind.losses))
+
+
 def _join(rules: Dict[str, str]) -> str:
     return ",".join(f"{name}={rule}" for name, rule in rules.items())
 
@@ -279,7 +283,7 @@ def print_table(settings: Mapping[str, Any]) -> int:
         shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in values.shapes[:3])
         text = f"{name}: {values.first.dtype} {shapes}{values.span}: {values.guess()[1]}"
         rows.append(("feed", text))
-    rows += [("loss", loss.op.name) for kind in shown for loss in kind.losses]
+    rows += [("loss", name) for name in _names_of_losses(shown)]
     rows.append(("journal", f"{seen.num_bytes} bytes in {len(seen.trained)} train calls"))
     rows += [("writes", name) for name in seen.files[:8]]
     if any(os.path.basename(name) == "checkpoint" for name in seen.files):
