@@ -78,10 +78,12 @@ def test_each_epoch_has_all_rows_in_another_order(estimator):
 def test_columns_of_a_frame_are_features(estimator):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0, 2.0], "b (cm)": [3, 4]})
+    frame["d"] = pandas.array(["p", "q"], dtype="string")
     features, labels = estimator.inputs.pandas_input_fn(
         frame, frame["a"], shuffle=False, target_column="c"
     )()
-    assert sorted(features) == ["a", "b (cm)"] and labels.shape.as_list() == [None]
+    assert sorted(features) == ["a", "b (cm)", "d"] and labels.shape.as_list() == [None]
+    assert features["d"].dtype == tf.string
 
 
 def test_a_data_set_is_read_whatever_the_scaffold_initializes(estimator):

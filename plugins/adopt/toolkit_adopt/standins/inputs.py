@@ -59,6 +59,7 @@ def numpy_input_fn(
         def placeholders(value: Any, name: str) -> Any:
             if isinstance(value, dict):
                 return {key: placeholders(value[key], f"{name}_{key}") for key in sorted(value)}
+            value = np.asarray(value)  # of a type of pandas, such as texts
             shape = [batch_size if num_epochs is None else None, *value.shape[1:]]
             made = tf.placeholder(tf.as_dtype(value.dtype), shape, re.sub(r"[^\w.-]", "_", name))
             arrays[made] = value
