@@ -1,5 +1,6 @@
 """Modules of `tf.contrib` that a script imports: stand-ins on 2.x, on 1.15 TensorFlow's own."""
 
+import functools
 import importlib
 
 import numpy as np
@@ -32,6 +33,16 @@ def test_tables_know_the_numbers_of_texts(contrib, session):
     session.run(tf.tables_initializer())
     assert session.run(texts).tolist() == [b"b", b"?"]
     assert session.run(numbers).tolist() == [5, -1]
+
+
+def test_sequences_are_embedded_by_one_matrix_of_a_scope(contrib, session):
+    embed = functools.partial(contrib.layers.embed_sequence, vocab_size=3, embed_dim=2)
+    rows = embed([[2, 0]], scope="words"), embed([0], scope="words", reuse=True)
+    (table,) = tf.trainable_variables()
+    session.run(tf.global_variables_initializer())
+    found, values = session.run([rows, table])
+    assert table.op.name == "words/embeddings" and (found[0] == [values[[2, 0]]]).all()
+    assert (found[1] == values[[0]]).all()
 
 
 def test_metrics_take_predictions_before_labels(contrib, session):

@@ -13,7 +13,7 @@ from typing import Any, List
 from toolkit import tf
 
 from .layer import OPTIONS, Layer, open_layer
-from .scopes import add_arg_scope, collect_named_outputs, smart_cond
+from .scopes import add_arg_scope, collect_named_outputs, model_variable, smart_cond
 
 
 def _pair(value: Any, count: int = 2) -> List[int]:
@@ -223,6 +223,15 @@ def one_hot_encoding(labels, num_classes, on_value=1.0, off_value=0.0):
     labels = tf.convert_to_tensor(labels)
     labels = tf.cast(labels, tf.int64) if labels.dtype == tf.int32 else labels
     return tf.one_hot(labels, num_classes, on_value=on_value, off_value=off_value)
+
+
+def embed_sequence(
+    ids, vocab_size=None, embed_dim=None, unique=False, *, scope=None, reuse=None, **options
+):
+    """The rows of a matrix for integers; `unique` changes no value."""
+    with tf.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
+        table = model_variable("embeddings", [vocab_size, embed_dim], **options)
+        return tf.nn.embedding_lookup(table, ids)
 
 
 @add_arg_scope
