@@ -133,3 +133,29 @@ def test_a_training_ends_when_its_evaluations_get_no_better(contrib, tmp_path):
         train(9)
         found.evaluate(lambda: tf.data.Dataset.from_tensors([2.0]))
     assert [train(most) for most in (3, 2)] == [6, 7]  # the best evaluation is two steps back
+
+
+def test_estimators_with_a_model_of_their_own(contrib, tmp_path):
+    estimator = importlib.import_module("tensorflow").estimator
+    x = tf.feature_column.numeric_column("x")
+
+    def pairs(labels):
+        return lambda: tf.data.Dataset.from_tensors(({"x": [1.0, 3.0]}, labels))
+
+    options = {"label_vocabulary": ["no", "yes"], "optimizer": "SGD"}  # whose rate is 0.2
+    linear = estimator.LinearClassifier([x], str(tmp_path / "linear"), **options)
+    linear.train(pairs(["no", "yes"]))  # the gradients of the logits are 0.5 and -0.5
+    assert linear.get_variable_value("linear/linear_model/x/weights") == np.float32(0.2)
+    assert linear.evaluate(pairs(["no", "yes"]))["accuracy"] == 0.5
+    assert [row["classes"] for row in linear.predict(pairs(["", ""]))] == [b"yes", b"yes"]
+
+    options = {"linear_feature_columns": [x], "dnn_feature_columns": [x], "dnn_hidden_units": [2]}
+    both = estimator.DNNLinearCombinedRegressor(str(tmp_path / "both"), **options)
+    both.train(pairs([1.0, -2.0]))
+    value = {name: both.get_variable_value(name) for name in both.get_variable_names()}
+    rows = np.float32([[1], [3]])
+    wide = [value[f"linear/linear_model/{name}weights"] for name in ("x/", "bias_")]
+    hidden = rows @ value["dnn/hiddenlayer_0/kernel"] + value["dnn/hiddenlayer_0/bias"]
+    found = np.maximum(hidden, 0) @ value["dnn/logits/kernel"] + value["dnn/logits/bias"]
+    predicted = [row["predictions"] for row in both.predict(pairs([0.0, 0.0]))]
+    np.testing.assert_allclose(predicted, found + rows * wide[0] + wide[1], rtol=1e-5)

@@ -76,7 +76,7 @@ SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.tpu.python.tpu.tpu_estimator": "tpu",
     "contrib.tpu.python.tpu.tpu_optimizer": "tpu",
     "contrib.training": "training",
-    "estimator": "estimator",
+    "estimator": "estimator canned",
     "estimator.experimental": "stopping",
     "estimator.inputs": "inputs",
     "estimator.tpu": "tpu",

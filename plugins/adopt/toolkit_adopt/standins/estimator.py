@@ -2,7 +2,7 @@
 
 Each call of `train`, `evaluate` and `predict` builds a graph of its own and runs it by a monitored
 session. No clock decides: where a configuration names seconds, checkpoints are written at the
-beginning and the end of a training. Nothing is exported, and there are no canned estimators.
+beginning and the end of a training. Nothing is exported.
 """
 
 from __future__ import annotations
