@@ -109,6 +109,8 @@ def test_what_a_partial_binds_stays(estimator):
 
 
 def test_several_processes_and_unknown_fields_are_refused(estimator, monkeypatch):
+    with pytest.raises(TypeError, match="has no batch_norm"):
+        estimator.DNNClassifier([2], [], batch_norm=True)
     with pytest.raises(TypeError, match="device_fn"):
         estimator.RunConfig(device_fn=len)
     config = estimator.RunConfig(device_fn=None).replace(tf_random_seed=3)

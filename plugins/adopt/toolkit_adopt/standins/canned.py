@@ -141,6 +141,9 @@ def _make(
     **options: Any,
 ) -> Estimator:
     """The Estimator of a head over those parts for which options have columns."""
+    for key, value in options.items():
+        if value and not key.startswith(("dnn_", "linear_")):
+            raise TypeError(f"The stand-in of the estimator has no {key}.")
 
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         logits, optimizers = [], []
