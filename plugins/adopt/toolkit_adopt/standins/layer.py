@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Dict, Iterator, List
+import functools
+import inspect
+from typing import Any, Dict, List
 
 from toolkit import tf
 
 from .initializers import xavier_initializer
-from .scopes import collect_named_outputs, get_variable_collections, model_variable
+from .scopes import add_arg_scope, collect_named_outputs, get_variable_collections, model_variable
 
 OPTIONS: Dict[str, Any] = {
     "activation_fn": tf.nn.relu,  # of the outputs; None for none
@@ -31,15 +32,15 @@ _STARTS = {
     "moving_variance": tf.ones_initializer(),
 }
 OF_NORMALIZATIONS = {name: value for name, value in OPTIONS.items() if "izer" not in name}
-# Dictionaries by the names of variables.
-OF_NORMALIZATIONS.update(param_initializers=None, param_regularizers=None)
+# The last two are dictionaries by the names of variables.
+OF_NORMALIZATIONS.update(activation_fn=None, param_initializers=None, param_regularizers=None)
 
 
 class Layer:
     """The inputs and the variables of a layer, and what comes after its own ops."""
 
     def __init__(self, inputs: Any, options: Dict[str, Any], data_format: Any, scope: Any):
-        self.inputs, self._options, self._scope = inputs, options, scope
+        self.inputs, self.options, self._scope = inputs, options, scope
         self.rank = len(inputs.shape)
         self._is_channels_first = str(data_format).startswith("NC")
         self.axis = 1 if self._is_channels_first else self.rank - 1  # of the channels
@@ -59,7 +60,7 @@ class Layer:
         self, name: str, shape: List[int], initializer: Any = None, dtype: Any = None
     ) -> Any:
         """A variable by the options of its kind, all weights being of one."""
-        options, kind = self._options, "weights" if name.endswith("weights") else name
+        options, kind = self.options, "weights" if name.endswith("weights") else name
         starts = options.get("param_initializers") or {}
         penalties = options.get("param_regularizers") or {}
         initializer = initializer or options.get(f"{kind}_initializer") or starts.get(name)
@@ -75,7 +76,7 @@ class Layer:
 
     def finish(self, outputs: Any) -> Any:
         """Normalize or add biases, activate, and collect."""
-        options = self._options
+        options = self.options
         if options.get("normalizer_fn") is not None:
             outputs = options["normalizer_fn"](outputs, **(options["normalizer_params"] or {}))
         elif options.get("biases_initializer") is not None:
@@ -87,17 +88,29 @@ class Layer:
         return collect_named_outputs(options["outputs_collections"], self._scope.name, outputs)
 
 
-@contextlib.contextmanager
-def open_layer(
-    name: str, inputs: Any, options: Dict[str, Any], data_format: Any = None, known: Any = OPTIONS
-) -> Iterator[Layer]:
-    """A layer in a variable scope, by default of this name; channels are last by default.
+def as_layer(name: str, order: str = "", known: Dict[str, Any] = OPTIONS) -> Any:
+    """Make a layer of a function (a decorator), in a variable scope that by default has this name.
 
-    Raises TypeError for an option that is not `known`, the layer's options with their defaults.
+    The function gets a `Layer` in place of the inputs, and the arguments that are no options; what
+    it returns is finished. `order` has the arguments after the inputs that may be given by place,
+    by default those of the function; `known` the options with their defaults.
     """
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise TypeError(f"A layer {name} has no argument {', '.join(unknown)}.")
-    options = {**known, **options}
-    with tf.variable_scope(options["scope"], name, [inputs], reuse=options["reuse"]) as scope:
-        yield Layer(tf.convert_to_tensor(inputs), options, data_format, scope)
+
+    def decorate(function: Any) -> Any:
+        places = order.split() or list(inspect.signature(function).parameters)[1:]
+
+        @functools.wraps(function)
+        def layer(inputs: Any, *args: Any, **given: Any) -> Any:
+            if len(args) > len(places):
+                raise TypeError(f"{function.__name__} takes {len(places)} positional arguments.")
+            given.update(zip(places, args))
+            options = {option: given.pop(option, value) for option, value in known.items()}
+            reuse = options["reuse"]
+            with tf.variable_scope(options["scope"], name, [inputs], reuse=reuse) as scope:
+                inputs = tf.convert_to_tensor(inputs)
+                made = Layer(inputs, options, given.get("data_format"), scope)
+                return made.finish(function(made, **given))
+
+        return add_arg_scope(layer)
+
+    return decorate

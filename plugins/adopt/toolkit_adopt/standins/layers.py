@@ -12,7 +12,7 @@ from typing import Any, List
 
 from toolkit import tf
 
-from .layer import OPTIONS, Layer, open_layer
+from .layer import OPTIONS, Layer, as_layer
 from .scopes import add_arg_scope, collect_named_outputs, model_variable, smart_cond
 
 
@@ -23,27 +23,16 @@ def _pair(value: Any, count: int = 2) -> List[int]:
 
 def _convolution(name: str) -> Any:
     def convolve(
-        inputs,
-        num_outputs,
-        kernel_size,
-        stride=1,
-        padding="SAME",
-        data_format=None,
-        rate=1,
-        **options,
+        layer, num_outputs, kernel_size, stride=1, padding="SAME", data_format=None, rate=1
     ):
         """A convolution over the axes between examples and channels."""
-        with open_layer("Conv", inputs, options, data_format) as layer:
-            axes = layer.rank - 2
-            shape = [*_pair(kernel_size, axes), layer.channels, num_outputs]
-            arguments = padding.upper(), _pair(stride, axes), _pair(rate, axes)
-            outputs = tf.nn.convolution(
-                layer.inputs, layer.variable("weights", shape), *arguments, data_format=data_format
-            )
-            return layer.finish(outputs)
+        axes = layer.rank - 2
+        shape = [*_pair(kernel_size, axes), layer.channels, num_outputs]
+        arguments = padding.upper(), _pair(stride, axes), _pair(rate, axes), data_format
+        return tf.nn.convolution(layer.inputs, layer.variable("weights", shape), *arguments)
 
     convolve.__name__ = name  # of the scopes that `repeat` and `stack` open
-    return add_arg_scope(convolve)
+    return as_layer("Conv")(convolve)
 
 
 convolution = _convolution("convolution")
@@ -52,42 +41,43 @@ conv2d = convolution2d = _convolution("convolution2d")
 conv3d = convolution3d = _convolution("convolution3d")
 
 
-@add_arg_scope
+@as_layer("Conv2d_transpose")
 def convolution2d_transpose(
-    inputs, num_outputs, kernel_size, stride=1, padding="SAME", data_format="NHWC", **options
+    layer, num_outputs, kernel_size, stride=1, padding="SAME", data_format="NHWC"
 ):
     """The transpose of a convolution: H and W are multiplied by the stride.
 
     The weights are [height, width, outputs, inputs].
     """
-    with open_layer("Conv2d_transpose", inputs, options, data_format) as layer:
-        kernel, strides = _pair(kernel_size), _pair(stride)
-        weights = layer.variable("weights", [*kernel, num_outputs, layer.channels])
-        first = 2 if layer.axis == 1 else 1  # the axis of H
-        is_valid = padding.upper() == "VALID"
-        beyond = [max(k - s, 0) * is_valid for k, s in zip(kernel, strides)]
+    kernel, strides = _pair(kernel_size), _pair(stride)
+    weights = layer.variable("weights", [*kernel, num_outputs, layer.channels])
+    first = 2 if layer.axis == 1 else 1  # the axis of H
+    is_valid = padding.upper() == "VALID"
+    beyond = [max(k - s, 0) * is_valid for k, s in zip(kernel, strides)]
 
-        def sizes(known: Any) -> List[Any]:
-            """Those of the outputs: None where the size of the inputs is."""
-            both = zip(known[first : first + 2], strides, beyond)
-            spatial = [None if n is None else n * s + b for n, s, b in both]
-            return layer.per_axis(spatial, num_outputs, known[0])
+    def sizes(known: Any) -> List[Any]:
+        """Those of the outputs: None where the size of the inputs is."""
+        both = zip(known[first : first + 2], strides, beyond)
+        spatial = [None if n is None else n * s + b for n, s, b in both]
+        return layer.per_axis(spatial, num_outputs, known[0])
 
-        static = sizes(layer.inputs.shape.as_list())
-        dynamic = sizes(tf.unstack(tf.shape(layer.inputs)))
-        shape = tf.stack([b if a is None else a for a, b in zip(static, dynamic)])
-        arguments = shape, layer.per_axis(strides), padding.upper(), data_format
-        outputs = tf.nn.conv2d_transpose(layer.inputs, weights, *arguments)
-        outputs.set_shape(static)
-        return layer.finish(outputs)
+    static = sizes(layer.inputs.shape.as_list())
+    dynamic = sizes(tf.unstack(tf.shape(layer.inputs)))
+    shape = tf.stack([b if a is None else a for a, b in zip(static, dynamic)])
+    arguments = shape, layer.per_axis(strides), padding.upper(), data_format
+    outputs = tf.nn.conv2d_transpose(layer.inputs, weights, *arguments)
+    outputs.set_shape(static)
+    return outputs
 
 
 conv2d_transpose = convolution2d_transpose
 
 
-@add_arg_scope
+@as_layer(
+    "SeparableConv2d", "num_outputs kernel_size depth_multiplier stride padding data_format rate"
+)
 def separable_convolution2d(
-    inputs,
+    layer,
     num_outputs,
     kernel_size,
     depth_multiplier=1,
@@ -95,43 +85,30 @@ def separable_convolution2d(
     padding="SAME",
     data_format="NHWC",
     rate=1,
-    *,
     pointwise_initializer=None,
-    **options,
 ):
     """A convolution of each channel alone, then one of 1 x 1 over all of them."""
-    with open_layer("SeparableConv2d", inputs, options, data_format) as layer:
-        channels = layer.channels
-        shape = [*_pair(kernel_size), channels, depth_multiplier]
-        weights = [layer.variable("depthwise_weights", shape)]
-        if num_outputs is not None:
-            shape = [1, 1, channels * depth_multiplier, num_outputs]
-            weights.append(layer.variable("pointwise_weights", shape, pointwise_initializer))
-        convolve = tf.nn.depthwise_conv2d if num_outputs is None else tf.nn.separable_conv2d
-        arguments = (*weights, layer.per_axis(_pair(stride)), padding.upper())
-        formats = {"rate": _pair(rate), "data_format": data_format}
-        return layer.finish(convolve(layer.inputs, *arguments, **formats))
+    channels = layer.channels
+    weights = [
+        layer.variable("depthwise_weights", [*_pair(kernel_size), channels, depth_multiplier])
+    ]
+    if num_outputs is not None:
+        shape = [1, 1, channels * depth_multiplier, num_outputs]
+        weights.append(layer.variable("pointwise_weights", shape, pointwise_initializer))
+    convolve = tf.nn.depthwise_conv2d if num_outputs is None else tf.nn.separable_conv2d
+    arguments = (*weights, layer.per_axis(_pair(stride)), padding.upper())
+    return convolve(layer.inputs, *arguments, rate=_pair(rate), data_format=data_format)
 
 
 separable_conv2d = separable_convolution2d
 
 
-@add_arg_scope
-def fully_connected(
-    inputs,
-    num_outputs,
-    activation_fn=tf.nn.relu,
-    normalizer_fn=None,
-    normalizer_params=None,
-    **options,
-):
+@as_layer("fully_connected", "num_outputs activation_fn normalizer_fn normalizer_params")
+def fully_connected(layer, num_outputs):
     """A dense layer over the last axis of [..., features]."""
-    options.update(activation_fn=activation_fn, normalizer_fn=normalizer_fn)
-    options["normalizer_params"] = normalizer_params
-    with open_layer("fully_connected", inputs, options) as layer:
-        weights = layer.variable("weights", [layer.channels, int(num_outputs)])
-        product = tf.matmul if layer.rank == 2 else functools.partial(tf.tensordot, axes=1)
-        return layer.finish(product(layer.inputs, weights))
+    weights = layer.variable("weights", [layer.channels, int(num_outputs)])
+    product = tf.matmul if layer.rank == 2 else functools.partial(tf.tensordot, axes=1)
+    return product(layer.inputs, weights)
 
 
 @functools.wraps(fully_connected)
@@ -140,21 +117,13 @@ def linear(*args: Any, **kwargs: Any) -> Any:
     return fully_connected(*args, **{"activation_fn": None, **kwargs})
 
 
-@add_arg_scope
+@as_layer("BiasAdd", "activation_fn initializer regularizer", {**OPTIONS, "activation_fn": None})
 def bias_add(
-    inputs,
-    activation_fn=None,
-    initializer=OPTIONS["biases_initializer"],
-    regularizer=None,
-    *,
-    data_format="NHWC",
-    **options,
+    layer, initializer=OPTIONS["biases_initializer"], regularizer=None, data_format="NHWC"
 ):
     """Add a variable "biases" to the channels."""
-    options.update(activation_fn=activation_fn, biases_initializer=initializer)
-    options["biases_regularizer"] = regularizer
-    with open_layer("BiasAdd", inputs, options, data_format) as layer:
-        return layer.finish(layer.inputs)
+    layer.options.update(biases_initializer=initializer, biases_regularizer=regularizer)
+    return layer.inputs
 
 
 def _op(name: str, open_scope: Any = tf.name_scope) -> Any:
@@ -178,22 +147,18 @@ def _op(name: str, open_scope: Any = tf.name_scope) -> Any:
     return decorate
 
 
-def _pool(op: Any, inputs, kernel_size, stride, padding, data_format) -> Any:
-    layer = Layer(tf.convert_to_tensor(inputs), {}, data_format, None)
-    sizes, strides = (layer.per_axis(_pair(each)) for each in (kernel_size, stride))
-    return op(layer.inputs, sizes, strides, padding.upper(), data_format)
+def _pool(name: str, op: Any) -> Any:
+    def pool(inputs, kernel_size, stride=2, padding="VALID", data_format="NHWC"):
+        """The maximum, or the mean, of each window."""
+        layer = Layer(tf.convert_to_tensor(inputs), {}, data_format, None)
+        sizes, strides = (layer.per_axis(_pair(each)) for each in (kernel_size, stride))
+        return op(layer.inputs, sizes, strides, padding.upper(), data_format)
+
+    pool.__name__ = f"{name[:3].lower()}_pool2d"
+    return _op(name)(pool)
 
 
-@_op("MaxPool2D")
-def max_pool2d(inputs, kernel_size, stride=2, padding="VALID", data_format="NHWC"):
-    """The maximum of each window."""
-    return _pool(tf.nn.max_pool, inputs, kernel_size, stride, padding, data_format)
-
-
-@_op("AvgPool2D")
-def avg_pool2d(inputs, kernel_size, stride=2, padding="VALID", data_format="NHWC"):
-    """The mean of each window."""
-    return _pool(tf.nn.avg_pool, inputs, kernel_size, stride, padding, data_format)
+max_pool2d, avg_pool2d = _pool("MaxPool2D", tf.nn.max_pool), _pool("AvgPool2D", tf.nn.avg_pool)
 
 
 @_op("Flatten")

@@ -6,35 +6,34 @@ https://arxiv.org/abs/1607.06450. instance_norm: Ulyanov et al., https://arxiv.o
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any, List, Tuple
 
 from toolkit import tf
 
-from .layer import OF_NORMALIZATIONS, Layer, open_layer
-from .scopes import add_arg_scope, constant_value, smart_cond
-
-# Arguments of batch_norm that have no stand-in.
-_WITHOUT = "adjustment", "batch_weights", "renorm"
+from .layer import OF_NORMALIZATIONS, Layer, as_layer
+from .scopes import constant_value, smart_cond
 
 
-@add_arg_scope
+@as_layer(
+    "BatchNorm",
+    "decay center scale epsilon activation_fn param_initializers param_regularizers "
+    "updates_collections is_training",
+    OF_NORMALIZATIONS,
+)
 def batch_norm(
-    inputs,
+    layer,
     decay=0.999,
     center=True,
     scale=False,
     epsilon=0.001,
-    activation_fn=None,
-    param_initializers=None,
-    param_regularizers=None,
     updates_collections=tf.GraphKeys.UPDATE_OPS,
     is_training=True,
-    *,
     fused=None,
     data_format="NHWC",
     zero_debias_moving_mean=False,
-    **options,
+    **without,
 ):
     """Normalize each channel by the batch in training, else by moving averages.
 
@@ -42,56 +41,50 @@ def batch_norm(
     with Bessel's correction, unless `fused` is False. Raises ValueError for an argument that is not
     available.
     """
-    for name in ("renorm_clipping", "renorm_decay"):  # which have no effect without renorm
-        options.pop(name, None)
-    given = {name: options.pop(name, None) for name in _WITHOUT}
-    wrong = [name for name, value in given.items() if value is not None and value is not False]
-    if wrong:
+    wrong = [name for name, x in sorted(without.items()) if x is not None and x is not False]
+    if set(wrong) - {"renorm_clipping", "renorm_decay"}:
         raise ValueError(
             f"The stand-in of batch_norm has no {' and '.join(wrong)}: leave it out, or run the "
             "script on TensorFlow 1.15."
         )
-    options.update(activation_fn=activation_fn, param_initializers=param_initializers)
-    options["param_regularizers"] = param_regularizers
-    with open_layer("BatchNorm", inputs, options, data_format, OF_NORMALIZATIONS) as layer:
-        fused = fused is not False and layer.rank in (2, 4)
-        dtype = tf.float32 if fused else layer.inputs.dtype.base_dtype
-        names = ["beta"] * bool(center) + ["gamma"] * bool(scale)
-        # By default 1.15 made them by a layer of `tf.layers`, which begins with gamma.
-        is_of_layers = updates_collections is tf.GraphKeys.UPDATE_OPS
-        is_of_layers = is_of_layers and not zero_debias_moving_mean
-        if is_of_layers and not (layer.rank == 2 and fused):
-            names.reverse()
-        made = {
-            name: layer.variable(name, [layer.channels], dtype=dtype)
-            for name in (*names, "moving_mean", "moving_variance")
-        }
-        mean, variance = made["moving_mean"], made["moving_variance"]
-        values = made.get("beta"), made.get("gamma"), [mean, variance], epsilon, is_training
-        outputs, moments = (_normalize_fused if fused else _normalize)(layer, *values)
+    fused = fused is not False and layer.rank in (2, 4)
+    dtype = tf.float32 if fused else layer.inputs.dtype.base_dtype
+    names = ["beta"] * bool(center) + ["gamma"] * bool(scale)
+    # By default 1.15 made them by a layer of `tf.layers`, which begins with gamma.
+    is_of_layers = updates_collections is tf.GraphKeys.UPDATE_OPS
+    is_of_layers = is_of_layers and not zero_debias_moving_mean
+    if is_of_layers and not (layer.rank == 2 and fused):
+        names.reverse()
+    made = {
+        name: layer.variable(name, [layer.channels], dtype=dtype)
+        for name in (*names, "moving_mean", "moving_variance")
+    }
+    mean, variance = made["moving_mean"], made["moving_variance"]
+    values = made.get("beta"), made.get("gamma"), [mean, variance], epsilon, is_training
+    outputs, moments = (_normalize_fused if fused else _normalize)(layer, *values)
 
-        def update() -> List[Any]:
-            averages = importlib.import_module("tensorflow.python.training.moving_averages")
-            debias = {"zero_debias": zero_debias_moving_mean}
-            return [
-                averages.assign_moving_average(mean, moments[0], decay, **debias),
-                averages.assign_moving_average(variance, moments[1], decay, zero_debias=False),
-            ]
+    def update() -> List[Any]:
+        averages = importlib.import_module("tensorflow.python.training.moving_averages")
+        debias = {"zero_debias": zero_debias_moving_mean}
+        return [
+            averages.assign_moving_average(mean, moments[0], decay, **debias),
+            averages.assign_moving_average(variance, moments[1], decay, zero_debias=False),
+        ]
 
-        def update_now() -> Any:
-            with tf.control_dependencies(update()):
-                return tf.identity(outputs)
+    def update_now() -> Any:
+        with tf.control_dependencies(update()):
+            return tf.identity(outputs)
 
-        known = constant_value(is_training)
-        if known is None or known:
-            if updates_collections is None:
-                outputs = smart_cond(is_training, update_now, lambda: outputs)
-            else:
-                kept = lambda: [tf.identity(mean), tf.identity(variance)]  # noqa: E731
-                for each in smart_cond(is_training, update, kept):
-                    tf.get_default_graph().add_to_collections(updates_collections, each)
-        outputs.set_shape(layer.inputs.shape)
-        return layer.finish(outputs)
+    known = constant_value(is_training)
+    if known is None or known:
+        if updates_collections is None:
+            outputs = smart_cond(is_training, update_now, lambda: outputs)
+        else:
+            kept = lambda: [tf.identity(mean), tf.identity(variance)]  # noqa: E731
+            for each in smart_cond(is_training, update, kept):
+                tf.get_default_graph().add_to_collections(updates_collections, each)
+    outputs.set_shape(layer.inputs.shape)
+    return outputs
 
 
 def _normalize_fused(layer, beta, gamma, averages, epsilon, is_training) -> Tuple[Any, Any]:
@@ -127,49 +120,27 @@ def _along_channels(layer: Layer, value: Any) -> Any:
     return None if value is None else tf.reshape(value, shape)
 
 
-@add_arg_scope
-def layer_norm(
-    inputs,
-    center=True,
-    scale=True,
-    activation_fn=None,
-    *,
-    begin_norm_axis=1,
-    begin_params_axis=-1,
-    **options,
-):
+@as_layer("LayerNorm", "center scale activation_fn", OF_NORMALIZATIONS)
+def layer_norm(layer, center=True, scale=True, begin_norm_axis=1, begin_params_axis=-1):
     """Normalize each example over its axes."""
-    options["activation_fn"] = activation_fn
-    with open_layer("LayerNorm", inputs, options, known=OF_NORMALIZATIONS) as layer:
-        inputs = layer.inputs
-        size = inputs.shape[begin_params_axis:].as_list()
-        offset = layer.variable("beta", size) if center else None
-        factor = layer.variable("gamma", size) if scale else None
-        moments = tf.nn.moments(inputs, list(range(layer.rank))[begin_norm_axis:], keepdims=True)
-        epsilon = 1e-3 if inputs.dtype.base_dtype == tf.float16 else 1e-12
-        outputs = tf.nn.batch_normalization(inputs, *moments, offset, factor, epsilon)
-        return layer.finish(outputs)
+    size, dtype = layer.inputs.shape[begin_params_axis:].as_list(), layer.inputs.dtype.base_dtype
+    axes = list(range(layer.rank))[begin_norm_axis:]
+    epsilon = 1e-3 if dtype == tf.float16 else 1e-12
+    return _normalize_examples(layer, center, scale, size, axes, epsilon, lambda value: value)
 
 
-@add_arg_scope
-def instance_norm(
-    inputs,
-    center=True,
-    scale=True,
-    epsilon=1e-6,
-    activation_fn=None,
-    param_initializers=None,
-    *,
-    data_format="NHWC",
-    **options,
-):
+@as_layer(
+    "InstanceNorm", "center scale epsilon activation_fn param_initializers", OF_NORMALIZATIONS
+)
+def instance_norm(layer, center=True, scale=True, epsilon=1e-6, data_format="NHWC"):
     """Normalize each channel of each example."""
-    options.update(activation_fn=activation_fn, param_initializers=param_initializers)
-    with open_layer("InstanceNorm", inputs, options, data_format, OF_NORMALIZATIONS) as layer:
-        size = [layer.channels]
-        offset = _along_channels(layer, layer.variable("beta", size) if center else None)
-        factor = _along_channels(layer, layer.variable("gamma", size) if scale else None)
-        axes = [each for each in range(1, layer.rank) if each != layer.axis]
-        moments = tf.nn.moments(layer.inputs, axes, keepdims=True)
-        outputs = tf.nn.batch_normalization(layer.inputs, *moments, offset, factor, epsilon)
-        return layer.finish(outputs)
+    axes = [each for each in range(1, layer.rank) if each != layer.axis]
+    along = functools.partial(_along_channels, layer)
+    return _normalize_examples(layer, center, scale, [layer.channels], axes, epsilon, along)
+
+
+def _normalize_examples(layer, center, scale, size, axes, epsilon, fit) -> Any:
+    offset = fit(layer.variable("beta", size)) if center else None
+    factor = fit(layer.variable("gamma", size)) if scale else None
+    moments = tf.nn.moments(layer.inputs, axes, keepdims=True)
+    return tf.nn.batch_normalization(layer.inputs, *moments, offset, factor, epsilon)
