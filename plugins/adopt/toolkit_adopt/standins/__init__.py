@@ -7,7 +7,7 @@ Within `installed`, `import tensorflow` gives what TensorFlow 1.15 gave. On 2.x,
 - `tensorflow.compat.v1` has the stand-ins `contrib` and `estimator` as attributes;
 - `tensorflow.keras` and `keras`, unless the script's folder has one, are the Keras of
   `tensorflow.compat.v1`, with sessions, and its modules have their older names, too;
-- `sys.modules` has the stand-ins of SOURCES and NAMES;
+- `sys.modules` has the stand-ins of NAMES;
 - variables have `initialized_value`, as in 1.15.
 
 On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
@@ -38,50 +38,6 @@ from toolkit import tf
 
 from ..patches import Patches
 
-_LAYERS = "initializers layers normalization training"
-SOURCES = {  # module -> the modules of this folder whose public names it has
-    "contrib.crf": "crf",
-    "contrib.data": "inputs",
-    "contrib.estimator": "stopping",
-    "contrib.framework": "scopes",
-    "contrib.framework.python.ops": "scopes",
-    "contrib.framework.python.ops.variables": "scopes",
-    "contrib.image": "image",
-    "contrib.layers": _LAYERS,
-    "contrib.layers.python.layers": _LAYERS,
-    "contrib.layers.python.layers.initializers": "initializers",
-    "contrib.layers.python.layers.layers": "layers normalization",
-    "contrib.layers.python.layers.regularizers": "initializers",
-    "contrib.layers.python.layers.utils": "scopes",
-    "contrib.learn.datasets": "mnist",
-    "contrib.learn.datasets.mnist": "mnist",
-    "contrib.learn.preprocessing": "vocabulary",
-    "contrib.learn.python.learn.datasets.mnist": "mnist",
-    "contrib.legacy_seq2seq": "legacy_sequences",
-    "contrib.lookup": "lookup",
-    "contrib.losses": "losses",
-    "contrib.metrics": "metrics",
-    "contrib.opt": "opt",
-    "contrib.rnn": "cells",
-    "contrib.seq2seq": "sequences",
-    "contrib.slim": f"{_LAYERS} scopes",
-    "contrib.slim.learning": "training learning",
-    "contrib.slim.losses": "losses",
-    "contrib.slim.metrics": "metrics",
-    "contrib.slim.model_analyzer": "training",
-    "contrib.slim.utils": "scopes",
-    "contrib.tensorboard.plugins.projector": "projector",
-    "contrib.tpu": "tpu",
-    "contrib.tpu.python.tpu.tpu_config": "tpu",
-    "contrib.tpu.python.tpu.tpu_estimator": "tpu",
-    "contrib.tpu.python.tpu.tpu_optimizer": "tpu",
-    "contrib.training": "training",
-    "estimator": "estimator canned",
-    "estimator.experimental": "stopping",
-    "estimator.inputs": "inputs",
-    "estimator.tpu": "tpu",
-    "examples.tutorials.mnist.input_data": "mnist",
-}
 _STEPS = "assert_global_step create_global_step get_global_step get_or_create_global_step"
 _CHECKPOINTS = "init_from_checkpoint list_variables load_checkpoint load_variable"
 _AUDIO = "audio_spectrogram decode_wav encode_wav mfcc"
@@ -89,23 +45,46 @@ _LOSSES = "get_losses get_regularization_losses get_total_loss"
 _TABLES = """HashTable IdTableWithHashBuckets KeyValueTensorInitializer MutableHashTable
     TextFileIdTableInitializer TextFileIndex TextFileInitializer TextFileStringTableInitializer
     index_table_from_file index_to_string_table_from_file"""
-NAMES = (  # module, where in `tf` or in a module its names are today, the names, or all
+_OPS, _LAYERS = "contrib.framework.python.ops", "contrib.layers.python.layers"
+_ALL_LAYERS = f"contrib.layers {_LAYERS} contrib.slim"
+_TPU = "contrib.tpu.python.tpu.tpu_"
+NAMES = (  # modules, where their names are today, and these, or all of them: .x is of this folder
+    (_ALL_LAYERS, ".initializers .layers .normalization .training", ""),
+    ("contrib.crf", ".crf", ""),
+    ("contrib.data estimator.inputs", ".inputs", ""),
     ("contrib.data", "data.experimental", ""),
     ("contrib.distributions", "distributions", ""),
-    ("contrib.framework", "train", f"{_STEPS} {_CHECKPOINTS}"),
+    ("contrib.estimator estimator.experimental", ".stopping", ""),
+    (f"contrib.framework contrib.slim contrib.slim.utils {_LAYERS}.utils", ".scopes", ""),
+    (f"{_OPS} {_OPS}.variables", ".scopes", ""),
+    (f"contrib.framework contrib.slim {_OPS} {_OPS}.variables", "train", _STEPS),
+    ("contrib.framework contrib.slim", "train", _CHECKPOINTS),
     ("contrib.framework", "", "nest"),
-    ("contrib.framework.python.ops", "train", _STEPS),
-    ("contrib.framework.python.ops.audio_ops", "tensorflow.python.ops.gen_audio_ops", _AUDIO),
-    ("contrib.framework.python.ops.variables", "train", _STEPS),
+    (f"{_OPS}.audio_ops", "tensorflow.python.ops.gen_audio_ops", _AUDIO),
+    ("contrib.image", ".image", ""),
+    (f"{_LAYERS}.initializers {_LAYERS}.regularizers", ".initializers", ""),
+    (f"{_LAYERS}.layers", ".layers .normalization", ""),
     ("contrib.learn", ".estimator", "ModeKeys"),
+    ("contrib.learn.datasets contrib.learn.datasets.mnist", ".mnist", ""),
+    ("contrib.learn.python.learn.datasets.mnist", ".mnist", ""),
+    ("contrib.learn.preprocessing", ".vocabulary", ""),
+    ("contrib.legacy_seq2seq", ".legacy_sequences", ""),
+    ("contrib.lookup", ".lookup", ""),
     ("contrib.lookup", "tensorflow.python.ops.lookup_ops", _TABLES),
-    ("contrib.losses", "losses", _LOSSES),
-    ("contrib.metrics", "", "confusion_matrix"),
+    ("contrib.losses contrib.slim.losses", ".losses", ""),
+    ("contrib.losses contrib.slim.losses", "losses", _LOSSES),
+    ("contrib.metrics contrib.slim.metrics", ".metrics", ""),
+    ("contrib.metrics contrib.slim.metrics", "", "confusion_matrix"),
+    ("contrib.opt", ".opt", ""),
+    ("contrib.rnn", ".cells nn.rnn_cell", ""),
     ("contrib.rnn", "nn", "static_bidirectional_rnn static_rnn static_state_saving_rnn"),
-    ("contrib.rnn", "nn.rnn_cell", ""),
-    ("contrib.slim", "train", f"{_STEPS} {_CHECKPOINTS}"),
-    ("contrib.slim.losses", "losses", _LOSSES),
-    ("contrib.slim.metrics", "", "confusion_matrix"),
+    ("contrib.seq2seq", ".sequences", ""),
+    ("contrib.slim.learning", ".training .learning", ""),
+    ("contrib.slim.model_analyzer contrib.training", ".training", ""),
+    ("contrib.tensorboard.plugins.projector", ".projector", ""),
+    (f"contrib.tpu {_TPU}config {_TPU}estimator {_TPU}optimizer estimator.tpu", ".tpu", ""),
+    ("estimator", ".estimator .canned", ""),
+    ("examples.tutorials.mnist.input_data", ".mnist", ""),
 )
 _OLD_KERAS = {  # module of Keras 2.2 -> the modules whose names it has
     "backend.tensorflow_backend": ".backend",
@@ -192,29 +171,25 @@ def _keras_modules() -> Dict[str, types.ModuleType]:
     return made
 
 
-def public_names(source: str) -> Dict[str, Any]:
-    """The values that a module of this folder defines, by their names without an underscore."""
-    module = importlib.import_module(f"{__name__}.{source}")
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if name[0] != "_"
-        and not isinstance(value, types.ModuleType)
-        and getattr(value, "__module__", module.__name__) == module.__name__
-    }
+def _owner_of(place: str) -> Any:
+    """What has the public names of a place of NAMES."""
+    if place[:1] == ".":
+        module = importlib.import_module(place, __name__)
+        own = {k: x for k, x in vars(module).items() if not isinstance(x, types.ModuleType)}
+        name = module.__name__
+        made_there = {k: x for k, x in own.items() if getattr(x, "__module__", name) == name}
+        return types.SimpleNamespace(**made_there)
+    if place.startswith("tensorflow."):
+        return importlib.import_module(place)
+    return operator.attrgetter(place)(tf) if place else tf
 
 
 def make_stand_in(name: str) -> StandIn:
-    """One of SOURCES or of NAMES, with the names that have a stand-in and no submodules."""
+    """One of NAMES, with the names that have a stand-in and no submodules."""
     made = StandIn(f"tensorflow.{name}")
-    for source in SOURCES.get(name, "").split():
-        vars(made).update(public_names(source))
-    for module, place, names in NAMES:
-        if module == name:
-            if place.startswith((".", "tensorflow.")):
-                owner = importlib.import_module(place, __name__)
-            else:
-                owner = operator.attrgetter(place)(tf) if place else tf
+    for modules, places, names in NAMES:
+        for place in places.split(" ") if name in modules.split() else ():
+            owner = _owner_of(place)
             chosen = names.split() or [each for each in dir(owner) if each[0] != "_"]
             vars(made).update({each: getattr(owner, each) for each in chosen})
     vars(made)["__all__"] = [each for each in vars(made) if each[0] != "_"]
@@ -229,7 +204,7 @@ def make_modules() -> Dict[str, types.ModuleType]:
     made: Dict[str, types.ModuleType] = {}
     if not has_own_contrib():
         made["tensorflow"] = _TensorFlow(_REAL)
-        for name in {*SOURCES, *(module for module, *_ in NAMES)}:
+        for name in " ".join(modules for modules, *_ in NAMES).split():
             while name:  # and the packages that it is in
                 made.setdefault(f"tensorflow.{name}", make_stand_in(name))
                 name = name.rpartition(".")[0]

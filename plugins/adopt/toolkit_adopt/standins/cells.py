@@ -10,17 +10,8 @@ from toolkit import tf
 class LSTMBlockCell(tf.nn.rnn_cell.LSTMCell):
     """An `LSTMCell`."""
 
-    def __init__(
-        self,
-        num_units,
-        forget_bias=1.0,
-        cell_clip=None,
-        use_peephole=False,
-        dtype=None,
-        reuse=None,
-        name="lstm_cell",
-    ):
-        options = {"forget_bias": forget_bias, "dtype": dtype, "reuse": reuse, "name": name}
+    def __init__(self, num_units, forget_bias=1.0, cell_clip=None, use_peephole=False, **options):
+        options = {"name": "lstm_cell", **options, "forget_bias": forget_bias}
         super().__init__(num_units, use_peephole, cell_clip, **options)
 
 

@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from toolkit import tf
 
@@ -45,23 +45,20 @@ class EstimatorSpec(NamedTuple):
     prediction_hooks: Any = None
 
 
-class export:
-    """`tf.estimator.export`: what a specification or an exporter may name, and nothing reads."""
-
-    def PredictOutput(*args: Any, **kwargs: Any) -> None:
-        """One of them."""
-
-    ClassificationOutput = RegressionOutput = ExportOutput = PredictOutput
-    ServingInputReceiver = TensorServingInputReceiver = PredictOutput
-    build_raw_serving_input_receiver_fn = PredictOutput
-    build_parsing_serving_input_receiver_fn = PredictOutput
-
-
 def LatestExporter(*args: Any, **kwargs: Any) -> None:
-    """An exporter, which exports nothing."""
+    """An exporter, or what one or a specification names, which nothing reads."""
 
 
 FinalExporter = BestExporter = LatestExporter
+
+
+class export:
+    """`tf.estimator.export`."""
+
+    PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = LatestExporter
+    ServingInputReceiver = TensorServingInputReceiver = LatestExporter
+    build_raw_serving_input_receiver_fn = LatestExporter
+    build_parsing_serving_input_receiver_fn = LatestExporter
 
 
 class RunConfig:
@@ -119,28 +116,6 @@ class EvalSpec(NamedTuple):
     throttle_secs: Any = 600
 
 
-class _InitializeIterator(tf.train.SessionRunHook):
-    """Runs the initializer of a data set's iterator in each new session."""
-
-    def __init__(self, initializer: Any):
-        self._initializer = initializer
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        session.run(self._initializer)
-
-
-class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
-    """Evaluates each checkpoint but that of the first step."""
-
-    def __init__(self, evaluate: Callable[[], Any]):
-        self._evaluate, self._first = evaluate, True
-
-    def after_save(self, session: Any, global_step_value: int) -> None:
-        if not self._first:
-            self._evaluate()
-        self._first = False
-
-
 class Estimator:
     """Trains, evaluates and predicts by a model function."""
 
@@ -169,7 +144,9 @@ class Estimator:
         result, hooks = self._call(input_fn, mode), []
         if hasattr(result, "output_types") or isinstance(result, tf.data.Dataset):
             iterator = tf.data.make_initializable_iterator(result)
-            hooks.append(_InitializeIterator(iterator.initializer))
+            hook: Any = tf.train.SessionRunHook()
+            hook.after_create_session = lambda session, coord: session.run(iterator.initializer)
+            hooks.append(hook)
             result = iterator.get_next()
         features, labels = result if isinstance(result, (list, tuple)) else (result, None)
         labels = None if mode == ModeKeys.PREDICT else labels
@@ -319,16 +296,15 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
 
     Returns the last metrics, and None for exports.
     """
-    results: List[Any] = [None]
+    results: List[Any] = []  # of the evaluations, the first of which is left out
 
-    def evaluate() -> None:
+    def evaluate(session: Any, step: int) -> None:
         arguments = (eval_spec.input_fn, eval_spec.steps, eval_spec.hooks)
-        results.append(estimator.evaluate(*arguments, name=eval_spec.name))
+        is_first = not results
+        results.append(None if is_first else estimator.evaluate(*arguments, name=eval_spec.name))
 
-    estimator.train(
-        train_spec.input_fn,
-        train_spec.hooks,
-        max_steps=train_spec.max_steps,
-        saving_listeners=[_EvaluateAfterSave(evaluate)],
-    )
-    return results[-1], None
+    listener: Any = tf.train.CheckpointSaverListener()
+    listener.after_save = evaluate
+    steps = {"max_steps": train_spec.max_steps, "saving_listeners": [listener]}
+    estimator.train(train_spec.input_fn, train_spec.hooks, **steps)
+    return results[-1] if results else None, None

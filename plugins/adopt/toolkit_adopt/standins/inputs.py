@@ -21,28 +21,13 @@ from ..patches import Patches
 _FEEDS = "_toolkit_adopt_feeds"  # attribute of a graph: its hooks
 
 
-class _Feed(tf.train.SessionRunHook):
-    """Feeds rows of arrays, at each call of a monitored session."""
-
-    def __init__(self, arrays: Dict[Any, np.ndarray], size: int, epochs: Any, shuffle: bool):
-        self._arrays, self._size = arrays, size
-        self._rows = self._generate(len(next(iter(arrays.values()))), epochs, shuffle)
-
-    @staticmethod
-    def _generate(count: int, epochs: Optional[int], shuffle: bool) -> Iterator[int]:
-        """The numbers of rows, epoch after epoch."""
-        # As in 1.15, the order depends on Python's generator and not on the graph's seed, so that
-        # a second call of `train` begins with other rows.
-        generator = np.random.RandomState(random.getrandbits(32)) if shuffle else None
-        for _ in itertools.count() if epochs is None else range(epochs):
-            yield from generator.permutation(count) if generator else range(count)
-
-    def before_run(self, run_context: Any) -> Any:
-        rows = list(itertools.islice(self._rows, self._size))
-        if not rows:
-            raise tf.errors.OutOfRangeError(None, None, "All epochs of numpy_input_fn were read")
-        feeds = {placeholder: array[rows] for placeholder, array in self._arrays.items()}
-        return tf.train.SessionRunArgs(None, feed_dict=feeds)
+def _rows(count: int, epochs: Optional[int], shuffle: bool) -> Iterator[int]:
+    """The numbers of rows, epoch after epoch."""
+    # As in 1.15, the order depends on Python's generator and not on the graph's seed, so that a
+    # second call of `train` begins with other rows.
+    generator = np.random.RandomState(random.getrandbits(32)) if shuffle else None
+    for _ in itertools.count() if epochs is None else range(epochs):
+        yield from generator.permutation(count) if generator else range(count)
 
 
 def numpy_input_fn(
@@ -68,7 +53,17 @@ def numpy_input_fn(
         features = placeholders(x, "features")
         labels = None if y is None else placeholders(y, "labels")
         graph = tf.get_default_graph()
-        feed = _Feed(arrays, batch_size, num_epochs, shuffle)
+        rows = _rows(len(next(iter(arrays.values()))), num_epochs, bool(shuffle))
+
+        def before_run(run_context: Any) -> Any:
+            batch = list(itertools.islice(rows, batch_size))
+            if not batch:
+                raise tf.errors.OutOfRangeError(None, None, "All epochs were read")
+            feeds = {placeholder: array[batch] for placeholder, array in arrays.items()}
+            return tf.train.SessionRunArgs(None, feed_dict=feeds)
+
+        feed: Any = tf.train.SessionRunHook()
+        feed.before_run = before_run
         setattr(graph, _FEEDS, [*getattr(graph, _FEEDS, []), feed])
         return features if labels is None else (features, labels)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import functools
 import glob
 import importlib
 import importlib.util
@@ -54,32 +55,26 @@ _MOVED = {  # module -> where its names are today
 }
 
 _VERSION = tuple(map(int, np.__version__.split(".")[:2]))
-_reshape, _array, _asarray = np.reshape, np.array, np.asarray
-_fromstring = np.fromstring
+_reshape, _fromstring = np.reshape, np.fromstring
 
 
-def array(object, dtype=None, **kwargs) -> np.ndarray:
-    """`np.array`, which once made an array of objects of rows of several lengths, and copied where
-    it had to without `copy`.
+def _of_uneven_rows(make: Any) -> Any:
+    """`np.array` or `np.asarray`, which once made an array of objects of rows of several lengths,
+    and copied where it had to without `copy`.
     """
-    if kwargs.get("copy") is False and _VERSION >= (2, 0):
-        kwargs["copy"] = None
-    return _of_uneven_rows(_array, object, dtype, **kwargs)
 
+    @functools.wraps(make)
+    def made(value, dtype=None, *args, **kwargs) -> np.ndarray:
+        if kwargs.get("copy") is False and _VERSION >= (2, 0):
+            kwargs["copy"] = None
+        try:
+            return make(value, dtype, *args, **kwargs)
+        except ValueError as error:
+            if dtype is not None or "inhomogeneous" not in str(error):
+                raise
+            return make(value, np.object_, *args, **kwargs)
 
-def asarray(a, dtype=None, *args, **kwargs) -> np.ndarray:
-    """`np.asarray`, which once made an array of objects of such rows, too."""
-    return _of_uneven_rows(_asarray, a, dtype, *args, **kwargs)
-
-
-def _of_uneven_rows(make, value, dtype, *args, **kwargs) -> np.ndarray:
-    """What a function makes of a value; of rows of several lengths without a dtype, objects."""
-    try:
-        return make(value, dtype, *args, **kwargs)
-    except ValueError as error:
-        if dtype is not None or "inhomogeneous" not in str(error):
-            raise
-        return make(value, np.object_, *args, **kwargs)
+    return made
 
 
 def fromstring(string, dtype=float, count=-1, *, sep="", **kwargs) -> np.ndarray:
@@ -164,8 +159,8 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
     if "newshape" not in inspect.signature(_reshape).parameters:
         yield np, "reshape", reshape
     if _VERSION >= (1, 24):
-        yield np, "array", array
-        yield np, "asarray", asarray
+        yield np, "array", _of_uneven_rows(np.array)
+        yield np, "asarray", _of_uneven_rows(np.asarray)
     if _VERSION >= (2, 3):
         yield np, "fromstring", fromstring
     scipy = importlib.import_module("scipy")

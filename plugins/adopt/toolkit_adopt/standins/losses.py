@@ -13,8 +13,10 @@ from toolkit import tf
 from .scopes import add_arg_scope
 
 
-def _labels_second(function: Any) -> Any:
-    """A function of `tf.losses` or `tf.metrics` with the predictions, or logits, before labels."""
+def _labels_second(function: Any, module: str = __name__) -> Any:
+    """A function of `tf.losses` or `tf.metrics` with the predictions, or logits, before labels,
+    as one of the public names of a module.
+    """
     names = list(inspect.signature(function).parameters)
     if "labels" in names[0]:
         names[:2] = names[1::-1]
@@ -22,7 +24,7 @@ def _labels_second(function: Any) -> Any:
     def ordered(*args: Any, **kwargs: Any) -> Any:
         return function(**dict(zip(names, args)), **kwargs)
 
-    ordered.__name__, ordered.__doc__ = function.__name__, function.__doc__
+    ordered.__name__, ordered.__module__ = function.__name__, module
     return ordered
 
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from toolkit import tf
 
 from .losses import _labels_second
 
-
-def _streaming(metric: Any) -> Any:
-    ordered = _labels_second(metric)  # of another module: no public name of this one
-    return lambda *args, **kwargs: ordered(*args, **kwargs)
-
-
 for _name in dir(tf.metrics):
     if _name[0] != "_" and not _name.endswith("_at_k"):  # of which 1.15 had others
-        globals()[f"streaming_{_name}"] = _streaming(getattr(tf.metrics, _name))
+        globals()[f"streaming_{_name}"] = _labels_second(getattr(tf.metrics, _name), __name__)
 
 
 def accuracy(predictions, labels, weights=None, name=None):

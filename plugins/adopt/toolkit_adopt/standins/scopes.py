@@ -98,20 +98,12 @@ def smart_cond(pred, true_fn=None, false_fn=None, name=None) -> Any:
 
 @add_arg_scope
 def variable(
-    name,
-    shape=None,
-    dtype=None,
-    initializer=None,
-    regularizer=None,
-    trainable=True,
-    collections=None,
-    caching_device=None,
-    device=None,
-    **others,
+    name, shape=None, dtype=None, initializer=None, regularizer=None, trainable=True, **others
 ):
     """A variable by `tf.get_variable`, in GLOBAL_VARIABLES unless collections are given."""
-    keys = dict.fromkeys([_KEYS.GLOBAL_VARIABLES] if collections is None else collections)
-    form = shape, dtype, initializer, regularizer, trainable, list(keys), caching_device
+    given, device = others.pop("collections", None), others.pop("device", None)
+    keys = list(dict.fromkeys([_KEYS.GLOBAL_VARIABLES] if given is None else given))
+    form = shape, dtype, initializer, regularizer, trainable, keys
     with tf.device(device or ""):
         return tf.get_variable(name, *form, **others)
 

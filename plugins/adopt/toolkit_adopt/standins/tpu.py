@@ -28,27 +28,20 @@ class RunConfig(estimator.RunConfig):
 
 
 def TPUEstimatorSpec(
-    mode,
-    predictions=None,
-    loss=None,
-    train_op=None,
-    eval_metrics=None,
-    export_outputs=None,
-    scaffold_fn=None,
-    host_call=None,
-    **hooks,
+    mode, predictions=None, loss=None, train_op=None, eval_metrics=None, **fields
 ) -> estimator.EstimatorSpec:
     """An `EstimatorSpec`: its metrics are made by a function of tensors, its scaffold by another.
 
     What a host would be called for is left out.
     """
+    make_scaffold, _ = fields.pop("scaffold_fn", None), fields.pop("host_call", None)
     metrics = None
     if eval_metrics is not None:
         function, tensors = eval_metrics
         metrics = function(**tensors) if isinstance(tensors, dict) else function(*tensors)
-    scaffold = scaffold_fn() if scaffold_fn else None
-    results = predictions, loss, train_op, metrics, export_outputs
-    return estimator.EstimatorSpec(mode, *results, scaffold=scaffold, **hooks)
+    scaffold = make_scaffold() if make_scaffold else None
+    results = predictions, loss, train_op, metrics
+    return estimator.EstimatorSpec(mode, *results, scaffold=scaffold, **fields)
 
 
 class TPUEstimator(estimator.Estimator):
@@ -57,25 +50,12 @@ class TPUEstimator(estimator.Estimator):
     Raises ValueError if a TPU is to be used.
     """
 
-    def __init__(
-        self,
-        model_fn=None,
-        model_dir=None,
-        config=None,
-        params=None,
-        use_tpu=True,
-        train_batch_size=None,
-        eval_batch_size=None,
-        predict_batch_size=None,
-        *args,
-        warm_start_from=None,
-        **options,
-    ):
+    def __init__(self, *args, use_tpu=True, warm_start_from=None, **options):
         if use_tpu:
             raise ValueError("The stand-in of tf.contrib.tpu has no TPU: give it use_tpu=False.")
-        super().__init__(model_fn, model_dir, config, params, warm_start_from)
-        sizes = train_batch_size, eval_batch_size, predict_batch_size
-        self._sizes = dict(zip(("train", "eval", "infer"), sizes))  # of ModeKeys
+        super().__init__(*args, warm_start_from=warm_start_from)
+        names = {"train": "train", "eval": "eval", "infer": "predict"}  # by ModeKeys
+        self._sizes = {mode: options.get(f"{name}_batch_size") for mode, name in names.items()}
 
     def _call(self, function: Any, mode: str, **more: Any) -> Any:
         self.params["batch_size"] = self._sizes[mode]

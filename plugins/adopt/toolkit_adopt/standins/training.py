@@ -19,13 +19,8 @@ OPTIMIZER_CLS_NAMES = {
     "RMSProp": tf.train.RMSPropOptimizer,
     "SGD": tf.train.GradientDescentOptimizer,
 }
-OPTIMIZER_SUMMARIES = [
-    "learning_rate",
-    "loss",
-    "gradients",
-    "gradient_norm",
-    "global_gradient_norm",
-]
+OPTIMIZER_SUMMARIES = ["learning_rate", "loss", "gradients"]
+OPTIMIZER_SUMMARIES += ["gradient_norm", "global_gradient_norm"]
 _OF_GRAPH = object()
 _CLAUSE = re.compile(r"([a-zA-Z][\w.]*)\s*=\s*(?:\[([^\]]*)\]|([^,\[]*))(?:$|,\s*)")
 Pairs = List[Tuple[Any, Any]]  # (gradient, variable)
