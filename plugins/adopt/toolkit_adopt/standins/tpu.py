@@ -50,10 +50,12 @@ class TPUEstimator(estimator.Estimator):
     Raises ValueError if a TPU is to be used.
     """
 
-    def __init__(self, *args, use_tpu=True, warm_start_from=None, **options):
+    def __init__(
+        self, model_fn=None, model_dir=None, config=None, params=None, use_tpu=True, **options
+    ):
         if use_tpu:
             raise ValueError("The stand-in of tf.contrib.tpu has no TPU: give it use_tpu=False.")
-        super().__init__(*args, warm_start_from=warm_start_from)
+        super().__init__(model_fn, model_dir, config, params, options.get("warm_start_from"))
         names = {"train": "train", "eval": "eval", "infer": "predict"}  # by ModeKeys
         self._sizes = {mode: options.get(f"{name}_batch_size") for mode, name in names.items()}
 
