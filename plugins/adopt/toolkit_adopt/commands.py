@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from toolkit import UsageError, cli_options
 
-from .cluster import refuse_cluster
+from . import refuse_cluster
 
 MB = 1_000_000
 _NOT_LIFTED = ("threads", "journal_limit")  # flags that the loop of steps does not know

@@ -60,11 +60,10 @@ def is_own(path: str, folders: Sequence[str]) -> bool:
 def observe_checkpoints(patches: Patches, see: See) -> None:
     """Patch what looks for checkpoints and makes temporary folders."""
 
-    def latest(original, *args, **kwargs):
-        return see("latest_checkpoint", lambda: original(*args, **kwargs))
-
-    def exists(original, *args, **kwargs):
-        return see("checkpoint_exists", lambda: bool(original(*args, **kwargs)))
+    def seen(name: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
+        return lambda original, *args, **kwargs: see(
+            name, lambda: convert(original(*args, **kwargs))
+        )
 
     def state(original, *args, **kwargs):
         def read():
@@ -89,12 +88,13 @@ def observe_checkpoints(patches: Patches, see: See) -> None:
         os.makedirs(path, exist_ok=True)
         return path
 
+    exists = seen("checkpoint_exists", bool)
     for owner, name in ((os.path, "exists"), (os.path, "isfile"), (tf.gfile, "Exists")):
         patches.wrap(owner, name, file_exists)
     patches.wrap(tempfile, "mkdtemp", make_folder)
     checkpoint_management = sys.modules[tf.train.latest_checkpoint.__module__]
     for module in (tf.train, checkpoint_management):
-        patches.wrap(module, "latest_checkpoint", latest)
+        patches.wrap(module, "latest_checkpoint", seen("latest_checkpoint"))
         patches.wrap(module, "checkpoint_exists", exists)
         patches.wrap(module, "get_checkpoint_state", state)
     patches.wrap(checkpoint_management, "checkpoint_exists_internal", exists)
@@ -143,16 +143,17 @@ def observe_clocks(patches: Patches, see: See, folders: Callable[[], Sequence[st
 
     patches.wrap(builtins, "__import__", import_)
     patches.wrap(time, "time", lambda original: now(2))
-    for name in ("localtime", "gmtime", "ctime"):
-        patches.wrap(time, name, lambda original, *args: original(*(args or [now(2)])))
 
-    def format_time(count):  # of the arguments before the time
+    def fill_in(count: int, convert: Any) -> Any:  # of the arguments before the time
         return lambda original, *args: original(
-            *args, *([local(now(2))] if len(args) == count else [])
+            *args, *([convert(now(2))] if len(args) == count else [])
         )
 
-    patches.wrap(time, "strftime", format_time(1))
-    patches.wrap(time, "asctime", format_time(0))
+    for name, count, convert in (
+        *(("localtime", 0, float), ("gmtime", 0, float), ("ctime", 0, float)),
+        *(("strftime", 1, local), ("asctime", 0, local)),
+    ):
+        patches.wrap(time, name, fill_in(count, convert))
 
 
 class _StandsIn(type):
@@ -209,8 +210,15 @@ def fix_entropy(
     patches.wrap(random, "_urandom", urandom)
     for module, name in ((random, "seed"), (np.random, "seed"), (np.random, "default_rng")):
         patches.wrap(module, name, seeded)
-    for module, name in ((np.random, "RandomState"), (random, "Random")):
-        patches.replace(module, name, _seeded_class(getattr(module, name), choose))
+    for module, cls in ((np.random, np.random.RandomState), (random, random.Random)):
+
+        class Seeded(cls, metaclass=_StandsIn):  # type: ignore[misc,valid-type]
+            def __init__(self, seed: Any = None):
+                super().__init__(choose(seed, 1))
+
+        for attribute in ("__name__", "__qualname__", "__module__"):
+            setattr(Seeded, attribute, getattr(cls, attribute))
+        patches.replace(module, cls.__name__, Seeded)
 
 
 def _draw_by_threads(patches: Patches, sessions: Sessions, seed: int) -> None:
@@ -237,18 +245,6 @@ def _draw_by_threads(patches: Patches, sessions: Sessions, seed: int) -> None:
     for module, each in shared.items():
         for name in [n for n, x in vars(module).items() if getattr(x, "__self__", None) is each]:
             patches.wrap(module, name, method(module, name))
-
-
-def _seeded_class(cls: Any, choose: Any) -> Any:
-    """A subclass whose instances get the seed that is chosen for a given one, or for None."""
-
-    class Seeded(cls, metaclass=_StandsIn):
-        def __init__(self, seed: Any = None):
-            super().__init__(choose(seed, 1))
-
-    Seeded.__name__ = Seeded.__qualname__ = cls.__name__
-    Seeded.__module__ = cls.__module__
-    return Seeded
 
 
 def digest_of_generators() -> str:

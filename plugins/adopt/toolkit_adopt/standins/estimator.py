@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from toolkit import tf
 
-from ..cluster import refuse_cluster
+from .. import refuse_cluster
 
 _NEVER = 2**60  # steps
 
