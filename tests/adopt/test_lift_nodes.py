@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toolkit_adopt.lift.initial import to_resources
 from toolkit_adopt.lift.nodes import SEED, cut, find_losses
-from toolkit_adopt.lift.part import Part
+from toolkit_adopt.lift.part import Part, Source
 from toolkit_adopt.lift.rules import parse_rule
 
 from toolkit import UsageError, tf
@@ -21,7 +21,7 @@ def graph_of(build, resource=True):
 
 def run_once(graph_def, values, feeds):
     """The variables after the op `train` of a part that starts from these values."""
-    part = Part(to_resources(graph_def), ["train"], dict.fromkeys(feeds, "0"), None)
+    part = Part(Source(to_resources(graph_def), dict.fromkeys(feeds, "0"), None), ["train"])
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.get_or_create_global_step()
         run = SimpleNamespace(seed=lambda name: 1, step_index=tf.constant(0, tf.int64))

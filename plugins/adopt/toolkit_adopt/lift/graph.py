@@ -13,7 +13,7 @@ from toolkit import UsageError, atomic_write, tf
 
 from .feeds import batch_size
 from .initial import MetaGraph, read_meta
-from .part import Inference, Period
+from .part import Inference, Period, Source
 from .rules import tensor_name
 
 COPY = "lifted.meta"  # in the folder of a run
@@ -59,18 +59,18 @@ class LiftedModel:
 def build(run: Any) -> LiftedModel:
     """The model of a run in its mode; creates its variables."""
     meta, options, losses = open_graph(run), run.options, None
-    arguments = meta.graph_def, options.train_op, options.losses, options.feed, run.data
+    source = Source(meta.graph_def, options.feed, run.data)
     if run.mode == "train":
-        return LiftedModel(meta, run, losses=Period(*arguments))
+        return LiftedModel(meta, run, losses=Period(source, options.train_op, options.losses))
     if run.mode == "eval":
-        names = {name[:-2]: name for name in Period(*arguments).losses}
-        losses = Inference(meta.graph_def, names, _feeds(run), run.data)
+        names = Period(source, options.train_op, options.losses).losses
+        losses = Inference(_inferring(meta, run), {name[:-2]: name for name in names})
         losses = None if losses.fixed_size else losses
     return LiftedModel(meta, run, outputs=_make_outputs(meta, run), losses=losses)
 
 
-def _feeds(run: Any) -> Dict[str, str]:
-    return {**run.options.feed, **run.options.infer_feed}
+def _inferring(meta: MetaGraph, run: Any) -> Source:
+    return Source(meta.graph_def, {**run.options.feed, **run.options.infer_feed}, run.data)
 
 
 def _make_outputs(meta: MetaGraph, run: Any) -> Optional[Inference]:
@@ -81,7 +81,7 @@ def _make_outputs(meta: MetaGraph, run: Any) -> Optional[Inference]:
     if not outputs or run.mode == "eval" and given:
         return None
     given = tensor_name(given) if given and run.mode == "predict" else ""
-    return Inference(meta.graph_def, outputs, _feeds(run), run.data, given)
+    return Inference(_inferring(meta, run), outputs, given)
 
 
 def _key(name: str) -> str:

@@ -21,7 +21,7 @@ from toolkit import UsageError, hookimpl, tf
 from .feeds import Batch, batch_size
 from .graph import LiftedModel
 from .initial import MetaGraph
-from .part import Inference, Part, Period
+from .part import Inference, Part, Period, Source
 from .plugin import Lifted
 
 _MODES = {"train": "train", "eval": "eval", "predict": "infer"}  # those of tf.estimator.ModeKeys
@@ -86,16 +86,15 @@ class ModelFn(Lifted):
                 key = re.sub(r"[^A-Za-z0-9_/.-]", "_", key)
                 metrics[key] = _name(value, f"value/{key}"), update_name
             meta = MetaGraph(tf.train.export_meta_graph(graph=graph))
-        graph_def, data, is_eval = meta.graph_def, run.data, run.mode == "eval"
+        source, is_eval = Source(meta.graph_def, feeds, run.data), run.mode == "eval"
         if run.mode == "train":
-            period = Period(graph_def, [train_name], [loss], feeds, data)
-            return LiftedModel(meta, run, losses=period)
+            return LiftedModel(meta, run, losses=Period(source, [train_name], [loss]))
         return LiftedModel(
             meta,
             run,
-            outputs=Inference(graph_def, predictions, feeds, data) if predictions else None,
-            losses=Inference(graph_def, {"loss": loss}, feeds, data) if loss and is_eval else None,
-            metrics=Metrics(meta, metrics, feeds, data) if metrics and is_eval else None,
+            outputs=Inference(source, predictions) if predictions else None,
+            losses=Inference(source, {"loss": loss}) if loss and is_eval else None,
+            metrics=Metrics(meta, source, metrics) if metrics and is_eval else None,
         )
 
     @hookimpl
@@ -149,12 +148,10 @@ def _name(value: Any, name: str) -> str:
 class Metrics:
     """The metrics of a model function: values, and updates of local variables."""
 
-    def __init__(
-        self, meta: MetaGraph, names: Dict[str, Tuple[str, str]], feeds: Dict[str, str], data: Any
-    ):
+    def __init__(self, meta: MetaGraph, source: Source, names: Dict[str, Tuple[str, str]]):
         self._meta, self._keys = meta, list(names)  # key -> the names of value and update
         # Two parts: within one, a value would wait for the updates before it.
-        self._parts = [Part(meta.graph_def, each, feeds, data) for each in zip(*names.values())]
+        self._parts = [Part(source, each) for each in zip(*names.values())]
         every = {name: x for part in self._parts for name, x in part.variables.items()}
         self.variables = {name: x for name, x in every.items() if name not in meta.local}
         self._local = sorted(set(every) - set(self.variables))

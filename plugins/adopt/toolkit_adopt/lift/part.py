@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from toolkit import UsageError, tf
 
@@ -12,24 +12,29 @@ from .order import order_state
 from .rules import RULES, Rule, parse_rule, tensor_name
 
 
-class Part:
-    """Ops and tensors of a graph whose variables are resources.
+class Source(NamedTuple):
+    """A graph whose variables are resources, and how it is fed."""
 
-    Targets are names of ops, or of tensors with their number. `feeds` maps the name of a
-    placeholder, or of another tensor at which the graph is cut, to the text of its rule; a
-    placeholder in the form of the data needs none. `given` names a tensor that is fed by itself.
-    Raises UsageError if an op cannot be run here, or a tensor has no rule.
+    graph_def: Any
+    # The rule, a text, of placeholders, and of other tensors at which the graph is cut; one in the
+    # form of the data needs none.
+    feeds: Dict[str, str]
+    data: Any  # the run's `DataSpec`
+
+    def cuts(self) -> List[str]:
+        """The names of the tensors that have a rule."""
+        return list(map(tensor_name, self.feeds))
+
+
+class Part:
+    """Ops and tensors of a source. Targets are names of ops, or of tensors with their number.
+
+    `given` names a tensor that is fed by itself. Raises UsageError if an op cannot be run here, or
+    a tensor has no rule.
     """
 
-    def __init__(
-        self,
-        graph_def: Any,
-        targets: Sequence[str],
-        feeds: Dict[str, str],
-        data: Any,
-        given: str = "",
-    ):
-        cuts = [*map(tensor_name, feeds), *([given] if given else [])]
+    def __init__(self, source: Source, targets: Sequence[str], given: str = ""):
+        graph_def, cuts = source.graph_def, [*source.cuts(), *([given] if given else [])]
         # fed: name of a tensor -> dtype and shape, None for unknown
         nodes, self.fed, self._seeds = cut(graph_def, targets, cuts)
         self.variables: Dict[str, Any] = {}  # name -> list of sizes, and dtype
@@ -51,7 +56,7 @@ class Part:
             node=nodes, library=graph_def.library, versions=graph_def.versions
         )
         self.targets = list(targets)
-        self.rules = _choose_rules(self.fed, feeds, data, given)
+        self.rules = _choose_rules(self.fed, source, given)
 
     def make_feeds(self, batch: Batch) -> Dict[str, Any]:
         """What each tensor is fed in a step, by its name."""
@@ -60,12 +65,7 @@ class Part:
         }
 
     def connect(
-        self,
-        variables: Dict[str, Any],
-        feeds: Dict[str, Any],
-        run: Any,
-        label: str,
-        after: Sequence[Any] = (),
+        self, variables: Any, feeds: Any, run: Any, label: str, after: Sequence[Any] = ()
     ) -> List[Any]:
         """Add it to the default graph, also within a loop; return the targets.
 
@@ -89,13 +89,13 @@ class Part:
         return list(tf.import_graph_def(definition, inputs, self.targets, name=label))
 
 
-def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any, given: str = "") -> Dict[str, Rule]:
+def _choose_rules(fed: Fed, source: Source, given: str = "") -> Dict[str, Rule]:
     """The rule of each tensor that is fed: that of the user, or else what its form suggests."""
-    texts = {tensor_name(name): text for name, text in feeds.items()}
-    rules, missing, whole = {}, [], dict(feeds)
+    texts = dict(zip(source.cuts(), source.feeds.values()))
+    rules, missing, whole = {}, [], dict(source.feeds)
     for name, (dtype, shape) in sorted(fed.items()):
         op = name.rpartition(":0")[0] or name
-        text = texts.get(name) or guess_rule(dtype, shape, data)
+        text = texts.get(name) or guess_rule(dtype, shape, source.data)
         if name == given or text:
             rules[name] = Rule("given") if name == given else parse_rule(op, text)
             continue
@@ -117,26 +117,19 @@ class Period:
     """A step in mode "train": the calls of a period, one after the other.
 
     The train ops of a call are joined by "+". Each of the named losses, scalars, is reported by the
-    first call that makes it; without names, they are those whose gradients the train ops take. For
-    the others see `Part`.
+    first call that makes it; without names, they are those whose gradients the train ops take.
     """
 
     train_op: Any = None  # of the step that `build` added last
 
-    def __init__(
-        self,
-        graph_def: Any,
-        train_ops: Sequence[str],
-        losses: Sequence[str],
-        feeds: Dict[str, str],
-        data: Any,
-    ):
+    def __init__(self, source: Source, train_ops: Sequence[str], losses: Sequence[str]):
+        graph_def, cuts = source.graph_def, source.cuts()
         if not train_ops:
             found = ", ".join(find_train_ops(graph_def))
             hint = f"The graph has {found}." if found else "The graph has no optimizer."
             raise UsageError("No train op is named.", hint=f"Set --train-op NAME,... {hint}")
         self.losses: List[str] = []  # of all calls
-        targets, cuts = [], list(map(tensor_name, feeds))
+        targets = []
         for number, text in enumerate(train_ops, 1):
             ops, is_last = text.split("+"), number == len(train_ops)
             if losses:
@@ -154,23 +147,22 @@ class Period:
                 hint="Name scalars of the graph: --losses NAME,...",
             )
         _, fed, _ = cut(graph_def, [name for names in targets for name in names], cuts)
-        _choose_rules(fed, feeds, data)  # of all calls, for one message
-        self._calls = [Part(graph_def, names, feeds, data) for names in targets]
+        _choose_rules(fed, source)  # of all calls, for one message
+        self._calls = [Part(source, names) for names in targets]
         self.variables = {name: x for call in self._calls for name, x in call.variables.items()}
 
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Add a step to the default graph, with its `train_op`; return its losses by name."""
         after: List[Any] = []
         losses: Dict[str, Any] = {}
-        sharing: Dict[str, List[int]] = {}  # tensor -> the calls that divide the batch for it
         for number, call in enumerate(self._calls, 1):
-            for name, rule in call.rules.items():
-                if "part" in rule.words:
-                    sharing.setdefault(name, []).append(number)
-        for number, call in enumerate(self._calls, 1):
+            sharing = {  # tensor -> the calls that divide the batch for it
+                name: [k for k, other in enumerate(self._calls, 1) if name in other.rules]
+                for name, rule in call.rules.items()
+                if "part" in rule.words
+            }
             batch = Batch(features, labels, run, run.options.batch_size, number, sharing)
-            feeds = call.make_feeds(batch)
-            values = call.connect(variables, feeds, run, f"call{number}", after)
+            values = call.connect(variables, call.make_feeds(batch), run, f"call{number}", after)
             after = [getattr(value, "op", value) for value in values]
             for name, value in zip(call.targets, values):
                 if name in self.losses:
@@ -184,15 +176,8 @@ class Inference(Part):
     another tensor that is fed; `outputs` has their names by keys.
     """
 
-    def __init__(
-        self,
-        graph_def: Any,
-        outputs: Dict[str, str],
-        feeds: Dict[str, str],
-        data: Any,
-        given: str = "",
-    ):
-        super().__init__(graph_def, list(map(tensor_name, outputs.values())), feeds, data, given)
+    def __init__(self, source: Source, outputs: Dict[str, str], given: str = ""):
+        super().__init__(source, list(map(tensor_name, outputs.values())), given)
         self._keys, self.fixed_size = list(outputs), 0  # the batch size that the graph fixes
         kinds = ("given", "features", "labels", "uniform", "normal")
         self._rows = [name for name, rule in self.rules.items() if rule.kind in kinds]
