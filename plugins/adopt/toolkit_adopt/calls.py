@@ -73,14 +73,10 @@ class Kind(NamedTuple):
 class Calls:
     """Finds the kind of each call, once for each; messages name lines of the script."""
 
-    def __init__(
-        self,
-        script: str,
-        complete: Callable[[Any], Sequence[Any]],
-        folders: Callable[[], Sequence[str]],
-    ):
+    def __init__(self, script: str, complete: Callable[..., Any], folders: Callable[..., Any]):
         # `complete` orders what a graph got since the last call, and returns its gates: each a
         # tensor, bool [], behind an update of a variable, for which others wait, and that update.
+        # `folders` gives those of the script.
         self._script, self._complete, self._folders = script, complete, folders
         self._kinds: Any = weakref.WeakKeyDictionary()  # graph -> names -> kind
         # graph -> the losses, each with the names of the ops that make its gradients

@@ -164,7 +164,7 @@ def resume(
     if run.is_finished and (steps is None or steps <= run.last_step):
         sys.stderr.write(f"Nothing left to do: {run} is finished.\n")
         return 0
-    return _train(run, ctx, as_json, allow, pause_at)
+    return _train(run, ctx, as_json, allow, pause_at or 0)
 
 
 def _refuse_flags(script: str, mode: str, data: Any, model_fn: Any, dry_run: bool) -> None:

@@ -32,42 +32,32 @@ from .variables import read_values, write_values
 
 _NOTICE = b"\nInterrupted: the next train call is the last; a second signal ends at once.\n"
 _MOST_ENDS = 10  # that a script may catch, such as in the rest of a loop of train calls
+Show = Callable[[Dict[str, Any]], None]  # of the summary of a run
 HANDLE = "IteratorToStringHandle"  # the type of the op that tells how a feed names an iterator
 
 
 def train(
-    run: DrivenRun,
-    argv: List[str],
-    show: Callable[[Dict[str, Any]], None],
-    allow: Sequence[str] = (),
-    pause_at: Optional[int] = None,
+    run: DrivenRun, argv: List[str], show: Show, allow: Sequence[str] = (), pause_at: int = 0
 ) -> None:
-    """Train a run to its end, or until a train call has the number `pause_at`; show the summary.
+    """Train a run to its end, or up to the train call `pause_at` if it is not 0; show the summary.
 
     With "script" in `allow`, the contents of the script's files may differ. Raises InterruptedRun
     after Ctrl-C or SIGTERM, when the last train call is committed, DivergedError if a loss is not
     finite, and ToolkitError if the script failed or cannot be driven.
     """
     with run:
-        _refuse_changes(run, allow)
+        sources = {**run.sources_before(), **(run.restart.values["sources"] if run.restart else {})}
+        for path, sha256 in sorted(sources.items()):
+            if not os.path.isfile(path):
+                raise UsageError(f"{path}, which the run executes, is gone.", hint="Put it back.")
+            if _hash_file(path) != sha256 and "script" not in allow:
+                raise UsageError(
+                    f"{path} has changed since the run began.",
+                    hint="Put it back, start a new run, or allow the change: --allow script",
+                )
+        run.require_trust(run.settings["script"], is_chosen="script" in allow)
         drive = Drive(run, argv, show, pause_at)
         drive.finish(drive.run_to_end())
-
-
-def _refuse_changes(run: DrivenRun, allow: Sequence[str]) -> None:
-    """Refuse another script than before, or one that this user never ran."""
-    sources = dict(run.sources_before())
-    if run.restart is not None:
-        sources.update(run.restart.values["sources"])
-    for path, sha256 in sorted(sources.items()):
-        if not os.path.isfile(path):
-            raise UsageError(f"{path}, which the run executes, is gone.", hint="Put it back.")
-        if _hash_file(path) != sha256 and "script" not in allow:
-            raise UsageError(
-                f"{path} has changed since the run began.",
-                hint="Put it back, start a new run, or allow the change: --allow script",
-            )
-    run.require_trust(run.settings["script"], is_chosen="script" in allow)
 
 
 class Drive(Observer):
@@ -75,13 +65,7 @@ class Drive(Observer):
 
     _waking = signal.SIGTERM  # for which scripts have no handler of their own
 
-    def __init__(
-        self,
-        run: DrivenRun,
-        argv: List[str],
-        show: Callable[[Dict[str, Any]], None],
-        pause_at: Optional[int] = None,
-    ):
+    def __init__(self, run: DrivenRun, argv: List[str], show: Show, pause_at: int = 0):
         settings = run.settings
         super().__init__(settings)
         # The number of train calls so far; the signal that asked for the end, 0 without one.
@@ -151,29 +135,26 @@ class Drive(Observer):
         """Commit what is left, write how the run ended, and show it; raise the error, if any."""
         run = self._run
         try:
-            self._commit_rest(self.failure or error)
+            error = self.failure or error
+            if error is None and self._replay is not None:
+                what = "the script has ended, and the run made further calls"
+                error = Mismatch(self.number + 1, "none", what)
+            if error is not None:
+                raise error
+            if not self.is_over and self.step > run.step:
+                self._commit()
+            if not self.step:
+                run.warn("the script made no train call, so there is nothing to continue")
+            if self._signum:
+                raise InterruptedRun("", signum=self._signum)
         except ToolkitError as failure:
             run.fail(failure)
             raise
         reason = f"{os.path.basename(self.settings['script'])} ended"
-        is_paused = self._pause_at is not None and self.step >= self._pause_at
+        is_paused = bool(self._pause_at) and self.step >= self._pause_at
         if self._is_at_end:
             reason = f"{'paused at' if is_paused else 'reached'} step {self.step}"
         self._show(run.finish(reason, not is_paused))
-
-    def _commit_rest(self, error: Optional[ToolkitError]) -> None:
-        """Commit what no train call did, and raise why the run is not done, if it is not."""
-        if error is None and self._replay is not None:
-            what = "the script has ended, and the run made further calls"
-            error = Mismatch(self.number + 1, "none", what)
-        if error is not None:
-            raise error
-        if not self.is_over and self.step > self._run.step:
-            self._commit()
-        if not self.step:
-            self._run.warn("the script made no train call, so there is nothing to continue")
-        if self._signum:
-            raise InterruptedRun("", signum=self._signum)
 
     def _leave(self) -> None:
         """End the process as the command would: all is committed, and the script goes on for ever.

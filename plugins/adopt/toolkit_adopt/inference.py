@@ -37,7 +37,7 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
         raise UsageError(
             f"{run} has no commit with its graph yet.", hint=f"toolkit resume {run.argument}"
         )
-    given = _read_feeds(feeds)
+    given = dict(map(_feed, feeds))
     with tf.Graph().as_default() as whole, tf.Session() as session:
         try:
             with open(file, "rb") as stream:
@@ -85,17 +85,14 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
     return fed, result, restart.step
 
 
-def _read_feeds(feeds: Sequence[str]) -> Dict[str, float]:
-    given = {}
-    for text in feeds:
-        name, _, number = text.rpartition("=")
-        try:
-            given[name or text] = float({"true": "1", "false": "0"}.get(number.lower(), number))
-        except ValueError:
-            raise UsageError(
-                f"--feed {text} gives no number.", hint="Write --feed keep_prob=1"
-            ) from None
-    return given
+def _feed(text: str) -> Tuple[str, float]:
+    """The name and the number of NAME=NUMBER."""
+    name, _, number = text.rpartition("=")
+    try:
+        return name or text, float({"true": "1", "false": "0"}.get(number.lower(), number))
+    except ValueError:
+        hint = "Write --feed keep_prob=1"
+        raise UsageError(f"--feed {text} gives no number.", hint=hint) from None
 
 
 def _tensor(graph: Any, name: str) -> Any:

@@ -149,9 +149,7 @@ def _inputs_of(op: Any) -> List[Any]:
     return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
 
 
-def _find_own_reads(
-    older: Sequence[Any], newer: Any, reads: Iterable[Any], behind: _Behind
-) -> List[Any]:
+def _find_own_reads(older: Sequence[Any], newer: Any, reads: Any, behind: _Behind) -> List[Any]:
     """The reads of which a variable's new value is made, and no older update of it, such as those
     of clipped weights: they come after these updates, which would be lost. None where the script
     itself orders the updates.

@@ -237,11 +237,10 @@ def _draw_in_turn(patches: Patches, keras: Any) -> None:
 def _order_data(patches: Patches) -> None:
     """Let `tf.data` call a function once at a time: random ops in it would draw in no order."""
 
-    def map_in_order(original, dataset, map_func, *args, num_parallel_calls=None, **kwargs):
-        return original(dataset, map_func, **kwargs)  # args: how many calls, and in which order
-
-    def interleave(original, dataset, *args, num_parallel_calls=None, **kwargs):
-        return original(dataset, *args[:3], **kwargs)
+    def one_by_one(count):  # of the arguments before how many calls are made, and in which order
+        return lambda original, dataset, *args, num_parallel_calls=None, **kwargs: original(
+            dataset, *args[:count], **kwargs
+        )
 
     def map_and_batch(original, map_func, batch_size, *args, drop_remainder=False, **kwargs):
         is_dropped = args[1] if len(args) > 1 else drop_remainder
@@ -251,9 +250,8 @@ def _order_data(patches: Patches) -> None:
         return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
 
     for cls in (dataset_ops.DatasetV1, dataset_ops.DatasetV2):
-        patches.wrap(cls, "map", map_in_order)
-        patches.wrap(cls, "map_with_legacy_function", map_in_order)
-        patches.wrap(cls, "interleave", interleave)
+        for name, count in (("map", 1), ("map_with_legacy_function", 1), ("interleave", 3)):
+            patches.wrap(cls, name, one_by_one(count))
         # It would call a function that draws from Python's generators ahead, by chance how far.
         patches.wrap(cls, "prefetch", lambda original, dataset, *args, **kwargs: dataset)
     for module in (tf.data.experimental, batching, interleave_ops):

@@ -41,6 +41,7 @@ from ..patches import Patches
 _STEPS = "assert_global_step create_global_step get_global_step get_or_create_global_step"
 _CHECKPOINTS = "init_from_checkpoint list_variables load_checkpoint load_variable"
 _AUDIO = "audio_spectrogram decode_wav encode_wav mfcc"
+_HOOKS = "stop_if_no_decrease_hook stop_if_no_increase_hook"
 _LOSSES = "get_losses get_regularization_losses get_total_loss"
 _TABLES = """HashTable IdTableWithHashBuckets KeyValueTensorInitializer MutableHashTable
     TextFileIdTableInitializer TextFileIndex TextFileInitializer TextFileStringTableInitializer
@@ -54,7 +55,7 @@ NAMES = (  # modules, where their names are today, and these, or all of them: .x
     ("contrib.data estimator.inputs", ".inputs", ""),
     ("contrib.data", "data.experimental", ""),
     ("contrib.distributions", "distributions", ""),
-    ("contrib.estimator estimator.experimental", ".stopping", ""),
+    ("contrib.estimator estimator.experimental", ".estimator", _HOOKS),
     (f"contrib.framework contrib.slim contrib.slim.utils {_LAYERS}.utils", ".scopes", ""),
     (f"{_OPS} {_OPS}.variables", ".scopes", ""),
     (f"contrib.framework contrib.slim {_OPS} {_OPS}.variables", "train", _STEPS),

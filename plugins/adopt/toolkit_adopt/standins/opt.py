@@ -18,13 +18,7 @@ class ScipyOptimizerInterface:
     """
 
     def __init__(
-        self,
-        loss,
-        var_list=None,
-        equalities=None,
-        inequalities=None,
-        var_to_bounds=None,
-        **optimizer_kwargs,
+        self, loss, var_list=None, equalities=None, inequalities=None, var_to_bounds=None, **options
     ):
         self._variables = list(tf.trainable_variables() if var_list is None else var_list)
         self._shapes = [each.shape.as_list() for each in self._variables]
@@ -38,17 +32,13 @@ class ScipyOptimizerInterface:
             for kind, tensors in (("eq", equalities), ("ineq", inequalities))
             for each in tensors or ()
         ]
-        self.optimizer_kwargs = {"method": "L-BFGS-B", **optimizer_kwargs}
+        self.optimizer_kwargs = {"method": "L-BFGS-B", **options}
         if var_to_bounds is not None:
-            self.optimizer_kwargs["bounds"] = self._bounds_of_values(var_to_bounds)
-
-    def _bounds_of_values(self, var_to_bounds: Any) -> Any:
-        bounds: List[Any] = []
-        for each, shape in zip(self._variables, self._shapes):
-            least, largest = var_to_bounds.get(each, (-np.inf, np.inf))
-            sides = [np.broadcast_to(side, shape).ravel() for side in (least, largest)]
-            bounds += zip(*sides)
-        return bounds
+            bounds: List[Any] = []
+            for each, shape in zip(self._variables, self._shapes):
+                sides = var_to_bounds.get(each, (-np.inf, np.inf))
+                bounds += zip(*(np.broadcast_to(side, shape).ravel() for side in sides))
+            self.optimizer_kwargs["bounds"] = bounds
 
     @staticmethod
     def _pack(tensors: Any) -> Any:
