@@ -221,15 +221,15 @@ def list_words(seen: Any) -> List[str]:
     words = ["--train-op", ",".join("+".join(kind.updates) for kind in kinds)]
     losses = _names_of_losses(kinds)
     words += ["--losses", ",".join(losses)] if losses else []
-    words += ["--feed", _join(rules), "--batch-size", str(sizes.pop())]
+    words += ["--feed", ",".join(map("=".join, rules.items())), "--batch-size", str(sizes.pop())]
     known = {op.name for op in seen.training_graphs[0].get_operations()}
     others = {
         name: x.guess()[0]
         for name, x in seen.other_feeds.items()
         if not x.changes and name.partition(":")[0] in known  # and not in a graph besides
     }
-    changed = {name: rule for name, rule in others.items() if rule not in ("", rules.get(name))}
-    return [*words, *(["--infer-feed", _join(changed)] if changed else [])]
+    changed = [f"{n}={rule}" for n, rule in others.items() if rule not in ("", rules.get(n))]
+    return [*words, *(["--infer-feed", ",".join(changed)] if changed else [])]
 
 
 def lift(settings: Mapping[str, Any]) -> List[str]:
@@ -258,10 +258,6 @@ def lift(settings: Mapping[str, Any]) -> List[str]:
 
 def _names_of_losses(kinds: List[Kind]) -> List[str]:
     return list(dict.fromkeys(loss.op.name for kind in kinds for loss in kind.losses))
-
-
-def _join(rules: Dict[str, str]) -> str:
-    return ",".join(f"{name}={rule}" for name, rule in rules.items())
 
 
 def print_table(settings: Mapping[str, Any]) -> int:

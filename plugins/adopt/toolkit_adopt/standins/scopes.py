@@ -124,18 +124,10 @@ def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES) ->
     return tf.get_collection(collection, scope)
 
 
-def _of(collection: str) -> Any:
-    """`get_variables` of another collection."""
-
-    def get(scope=None, suffix=None) -> List[Any]:
-        return get_variables(scope, suffix, collection)
-
-    return get
-
-
-get_local_variables = _of(_KEYS.LOCAL_VARIABLES)
-get_model_variables = _of(_KEYS.MODEL_VARIABLES)
-get_trainable_variables = _of(_KEYS.TRAINABLE_VARIABLES)
+get_local_variables, get_model_variables, get_trainable_variables = (
+    lambda scope=None, suffix=None, key=key: get_variables(scope, suffix, key)
+    for key in (_KEYS.LOCAL_VARIABLES, _KEYS.MODEL_VARIABLES, _KEYS.TRAINABLE_VARIABLES)
+)
 
 
 def get_variables_by_name(given_name, scope=None) -> List[Any]:

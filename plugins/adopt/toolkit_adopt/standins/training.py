@@ -194,10 +194,6 @@ def analyze_vars(variables: Iterable[Any], print_info: bool = False) -> Tuple[in
     return total, total_bytes
 
 
-def _read_bool(text: str) -> bool:
-    return text in ("true", "True") or (text not in ("false", "False") and bool(int(text)))
-
-
 class HParams:
     """Options by name, a number, text, boolean or list each; what else is set as an attribute is
     none.
@@ -253,7 +249,9 @@ class HParams:
             kind, rest = self._kinds[name][0], rest[clause.end() :]
             try:
                 texts = [text] if items is None else re.findall("[^ ,]+", items)
-                found = [_read_bool(x) if kind is bool else kind(x) for x in texts]
+                if kind is bool:
+                    texts = [int({"true": 1, "false": 0}.get(x.lower(), x)) for x in texts]
+                found = list(map(kind, texts))
             except (TypeError, ValueError):
                 message = f"{name!r} of HParams is of type {kind.__name__}, not {clause[0]!r}."
                 raise ValueError(message) from None
