@@ -40,7 +40,12 @@ def test_arguments_without_a_stand_in_or_in_another_place_are_refused():
         (layers.separable_conv2d, [images, 2, 3, 1, 1, "SAME", "NHWC", 1, None], {}, "positional"),
         (bias_add, [x, None, None, None, True], {}, "positional"),
         (dropout, [x, 0.5, None, True, "ends"], {}, "positional"),
-        (normalization.layer_norm, [x], {"weights_regularizer": 1}, "unexpected keyword argument .weights_reg"),
+        (
+            normalization.layer_norm,
+            [x],
+            {"weights_regularizer": 1},
+            "unexpected keyword argument .weights_reg",
+        ),
     ):
         with tf.Graph().as_default(), pytest.raises((TypeError, ValueError), match=message):
             layer(*arguments, **options)
@@ -50,6 +55,8 @@ def test_arguments_in_their_places_and_defaults_of_one_convolution_are_kept():
     with tf.Graph().as_default(), tf.Session() as session:
         with arg_scope([layers.convolution, layers.conv3d], activation_fn=None):
             assert conv2d(np.zeros([1, 2, 2, 1], "f"), 1, 1).op.type == "Relu"
+        of_places = conv2d(np.zeros([1, 2, 2, 1], "f"), 1, 1, 1, "SAME", None, 1, tf.nn.elu)
+        assert of_places.op.type == "Elu"
         options = {"renorm": False, "renorm_decay": 0.9}
         normalized = layers.fully_connected(tf.zeros([2, 3]), 2, None, batch_norm, options)
         assert "BatchNorm" in normalized.name and "P/" in layers.softmax(normalized, "P").name

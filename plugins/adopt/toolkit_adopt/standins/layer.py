@@ -93,11 +93,11 @@ def as_layer(name: str, order: str = "", known: Dict[str, Any] = OPTIONS) -> Any
 
     The function gets a `Layer` in place of the inputs, and the arguments that are no options; what
     it returns is finished. `order` has the arguments after the inputs that may be given by place,
-    by default those of the function; `known` the options with their defaults.
+    by default those of the function and all options; `known` the options with their defaults.
     """
 
     def decorate(function: Any) -> Any:
-        places = order.split() or list(inspect.signature(function).parameters)[1:]
+        places = order.split() or [*list(inspect.signature(function).parameters)[1:], *known]
 
         @functools.wraps(function)
         def layer(inputs: Any, *args: Any, **given: Any) -> Any:

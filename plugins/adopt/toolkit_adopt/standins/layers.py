@@ -103,7 +103,7 @@ def separable_convolution2d(
 separable_conv2d = separable_convolution2d
 
 
-@as_layer("fully_connected", "num_outputs activation_fn normalizer_fn normalizer_params")
+@as_layer("fully_connected")
 def fully_connected(layer, num_outputs):
     """A dense layer over the last axis of [..., features]."""
     weights = layer.variable("weights", [layer.channels, int(num_outputs)])
