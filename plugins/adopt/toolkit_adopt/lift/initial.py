@@ -12,7 +12,6 @@ handle on.
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Dict, NamedTuple, Sequence
 
 import numpy as np
@@ -157,7 +156,7 @@ def _convert(node: Any, refs: Dict[str, _Ref], out: Any) -> None:
             data[place] = f"{node.name}/lift_read_{place}"
             read = out.add(name=data[place], op="ReadVariableOp")
             read.input.extend([ref.handle, *control, *([ref.after] if ref.after else [])])
-            _set_attributes(read, dtype=ref.dtype)
+            read.attr["dtype"].type = ref.dtype
     new = out.add()
     new.CopyFrom(node)
     new.input[:] = [*data, *dict.fromkeys(control)]
@@ -186,18 +185,10 @@ def _convert_user(node: Any, dtype: int) -> None:
             f"The graph has '{node.name}', an op {kind}, for which resource variables have none.",
             hint="Build the graph with tf.enable_resource_variables().",
         )
+    names = {attribute.name for attribute in _definition_of(node.op).attr} - {"validate_shape"}
+    for name in set(node.attr) - names:
+        node.attr.pop(name)
+    if "dtype" in names:
+        node.attr["dtype"].type = dtype
     if kind in _PASSES:
         node.attr["T"].type = _RESOURCE
-    elif kind == "IsVariableInitialized":
-        _set_attributes(node)
-    elif re.match("Scatter(?!Nd)", kind):
-        _set_attributes(node, dtype=dtype, Tindices=node.attr["Tindices"].type)
-    elif kind in _OPS:
-        _set_attributes(node, dtype=dtype)
-
-
-def _set_attributes(node: Any, **types: int) -> None:
-    """Replace all attributes of a node by these types."""
-    node.attr.clear()
-    for name, number in types.items():
-        node.attr[name].type = number
