@@ -64,15 +64,16 @@ def _of_uneven_rows(make: Any) -> Any:
     """
 
     @functools.wraps(make)
-    def made(value, dtype=None, *args, **kwargs) -> np.ndarray:
+    def made(*args, **kwargs) -> np.ndarray:
         if kwargs.get("copy") is False and _VERSION >= (2, 0):
             kwargs["copy"] = None
         try:
-            return make(value, dtype, *args, **kwargs)
+            return make(*args, **kwargs)
         except ValueError as error:
-            if dtype is not None or "inhomogeneous" not in str(error):
+            has_dtype = len(args) > 1 or kwargs.get("dtype") is not None
+            if has_dtype or "inhomogeneous" not in str(error):
                 raise
-            return make(value, np.object_, *args, **kwargs)
+            return make(*args, **{**kwargs, "dtype": np.object_})
 
     return made
 
