@@ -1,12 +1,14 @@
-"""`input_data` reads local files, and gives the batches of TensorFlow 1.15."""
+"""`input_data` reads local files, and gives the batches of TensorFlow 1.15; the tutorial's network."""
 
 import shutil
 
+import numpy as np
 import pytest
 from known_answers import assert_known, mnist_answers, write_mnist
+from toolkit_adopt.standins import mnist_network
 from toolkit_adopt.standins.mnist import read_data_sets
 
-from toolkit import DataError
+from toolkit import DataError, tf
 
 
 def test_batches_are_those_of_the_first_tensorflow(tmp_path):
@@ -47,3 +49,21 @@ def test_too_many_examples_for_validation_and_fake_data_are_refused(tmp_path):
         read_data_sets(str(tmp_path))
     with pytest.raises(ValueError, match="has no fake_data"):
         read_data_sets(str(tmp_path), fake_data=True)
+
+
+def test_the_network_of_the_tutorial_learns_one_batch():
+    images = np.random.RandomState(0).rand(4, 784).astype(np.float32)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.set_random_seed(0)
+        logits = mnist_network.inference(tf.constant(images), 16, 8)
+        labels = tf.constant([3, 1, 4, 1])
+        train = mnist_network.training(mnist_network.loss(logits, labels), 0.1)
+        right = mnist_network.evaluation(logits, labels)
+        session.run(tf.global_variables_initializer())
+        for _ in range(300):
+            session.run(train)
+        *weights, step = graph.get_collection("variables")
+        assert (session.run([right, step]), logits.shape[1]) == ([4, 300], 10)
+    names = [v.op.name for v in weights]
+    layers = ("hidden1", "hidden2", "softmax_linear")
+    assert names == [f"{layer}/{each}" for layer in layers for each in ("weights", "biases")]

@@ -86,6 +86,7 @@ NAMES = (  # modules, where their names are today, and these, or all of them: .x
     (f"contrib.tpu {_TPU}config {_TPU}estimator {_TPU}optimizer estimator.tpu", ".tpu", ""),
     ("estimator", ".estimator .canned", ""),
     ("examples.tutorials.mnist.input_data", ".mnist", ""),
+    ("examples.tutorials.mnist.mnist", ".mnist_network", ""),
 )
 _OLD_KERAS = {  # module of Keras 2.2 -> the modules whose names it has
     "backend.tensorflow_backend": ".backend",
@@ -103,7 +104,8 @@ _OLD_KERAS = {  # module of Keras 2.2 -> the modules whose names it has
     },
 }
 _REAL = importlib.import_module("tensorflow")
-INPUT_DATA = "tensorflow.examples.tutorials.mnist.input_data"
+# Of a package that 1.15 has without what these need.
+TUTORIALS = tuple(f"tensorflow.examples.tutorials.mnist.{name}" for name in ("input_data", "mnist"))
 
 
 class StandIn(types.ModuleType):
@@ -209,7 +211,8 @@ def make_modules() -> Dict[str, types.ModuleType]:
             while name:  # and the packages that it is in
                 made.setdefault(f"tensorflow.{name}", make_stand_in(name))
                 name = name.rpartition(".")[0]
-    made.setdefault(INPUT_DATA, make_stand_in(INPUT_DATA.partition(".")[2]))
+    for name in TUTORIALS:
+        made.setdefault(name, make_stand_in(name.partition(".")[2]))
     made.update(_keras_modules())
     for parent, last, module in _submodules(made):
         if isinstance(parent, (StandIn, _TensorFlow)):
@@ -252,8 +255,9 @@ def installed() -> Iterator[None]:
                 patches.replace(tf, name, sys.modules[f"tensorflow.{name}"])
             patches.replace(Variable, "initialized_value", _initialized_value)
         else:
-            parent, _, last = INPUT_DATA.rpartition(".")
-            patches.replace(importlib.import_module(parent), last, sys.modules[INPUT_DATA])
+            for name in TUTORIALS:
+                parent, _, last = name.rpartition(".")
+                patches.replace(importlib.import_module(parent), last, sys.modules[name])
             # 1.15 itself imports `tensorflow.examples.tutorials.mnist.input_data as x` no more.
             tutorials = sys.modules["tensorflow.examples.tutorials"]
             patches.replace(importlib.import_module("tensorflow").examples, "tutorials", tutorials)
