@@ -1,19 +1,16 @@
-"""The long tests in parts of at most 40 minutes, whose results are kept by commit.
+"""The long tests in parts of at most 40 minutes.
 
-    ./check --long          lists the parts and how they ended on this commit
+    ./check --long          lists the parts
     ./check --long PART     runs one with the active Python
 
 So they can be run over several sittings, and a part that failed can be repeated alone.
 """
 
-import json
 import os
 import subprocess
 import sys
-import time
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDER = os.path.join(REPOSITORY, ".long")
 MUTANTS = 4  # so many parts
 LONG = ["-m", "pytest", "--tier", "long", "--show-seconds"]
 PYTEST = ["-m", "pytest", "--tier", "quick,ci,long", "--show-seconds"]
@@ -64,67 +61,18 @@ PARTS = {
 }
 
 
-def git(*words):
-    command = ["git", "-C", REPOSITORY, *words]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode().strip()
-
-
-def results_file():
-    """The file with the results of what is checked out; changes that are not committed show."""
-    state = git("rev-parse", "--short", "HEAD")
-    if git("status", "--porcelain"):
-        state += "-changed"
-    return os.path.join(FOLDER, state + ".jsonl")
-
-
-def read_results(path):
-    """(part, Python) -> its last result."""
-    if not os.path.exists(path):
-        return {}
-    with open(path) as file:
-        results = [json.loads(line) for line in file]
-    return {(result["part"], result["python"]): result for result in results}
-
-
-def show(path):
-    """Print the parts with their results on each Python."""
-    results = read_results(path)
-    for name, (subject, _, _) in PARTS.items():
-        print(f"{name:13} {subject}")
-        for (part, python), result in results.items():
-            if part == name:
-                end = "passed" if result["code"] == 0 else f"FAILED with code {result['code']}"
-                print(f"{'':13}   Python {python}: {end} in {result['minutes']:.0f} min")
-
-
-def run(name, path):
-    """Run a part, keep its result, and return its exit code."""
-    _, arguments, variables = PARTS[name]
-    start = time.time()
-    command = [sys.executable, *arguments]
-    code = subprocess.call(command, cwd=REPOSITORY, env={**os.environ, **variables})
-    os.makedirs(FOLDER, exist_ok=True)
-    result = {
-        "part": name,
-        "python": "{}.{}".format(*sys.version_info),
-        "code": code,
-        "minutes": round((time.time() - start) / 60, 1),
-    }
-    with open(path, "a") as file:
-        file.write(json.dumps(result) + "\n")
-    return code
-
-
 def main(names):
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         sys.exit(f"No part {unknown[0]!r}: choose from {', '.join(PARTS)}.")
-    path = results_file()
     for name in names:
-        code = run(name, path)
+        _, arguments, variables = PARTS[name]
+        command = [sys.executable, *arguments]
+        code = subprocess.call(command, cwd=REPOSITORY, env={**os.environ, **variables})
         if code:
             sys.exit(code)
-    show(path)
+    for name, (subject, _, _) in () if names else PARTS.items():
+        print(f"{name:13} {subject}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`input_data` reads local files, and gives the batches of TensorFlow 1.15; the tutorial's network."""
+"""`input_data` gives local files in the batches of 1.15; the network of the tutorial learns."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""`tensorflow.examples.tutorials.mnist.mnist`: the two hidden layers of a tutorial of TensorFlow."""
+"""`tensorflow.examples.tutorials.mnist.mnist`: the two hidden layers of a tutorial."""
 
 from __future__ import annotations
 
