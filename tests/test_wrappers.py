@@ -145,9 +145,6 @@ def test_the_order_is_described_from_outside_to_inside():
     assert Plugins(make_plugin(Plain)).describe_order() == ""
 
 
-# ----------------------------------------------------------------------------------------- training
-
-
 class LabelNoise:
     """Gives every example of a batch the class 0."""
 

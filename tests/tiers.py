@@ -243,9 +243,6 @@ def seconds_of(nodeid, seconds):
     return seconds.get(function_of(nodeid), seconds.get(file, UNLISTED))
 
 
-# --------------------------------------------------------------------------------- measured seconds
-
-
 def read_seconds(path=SECONDS_FILE):
     """Function, or file, -> CPU seconds of each of its tests."""
     with open(path, encoding="utf-8") as file:

@@ -88,9 +88,6 @@ def test_auto_shows_what_the_data_choose(cli):
     assert result.err.startswith(reason)
 
 
-# ------------------------------------------------------------------------------------------ presets
-
-
 def test_the_table_in_the_documents_has_the_values_of_the_presets():
     with open(os.path.join(REPOSITORY, "docs", "augmentation.md"), encoding="utf-8") as file:
         rows = [line.strip("| \n").split(" | ") for line in file if line.startswith("| `")]

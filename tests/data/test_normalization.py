@@ -49,9 +49,6 @@ def test_features_that_are_not_finite_or_no_array_of_numbers_have_no_mean():
             normalization.measure_moments([features])
 
 
-# --------------------------------------------------------------------------------------- whole runs
-
-
 class Normalizing(Linear):
     @hookimpl
     def call(self, model, features, run):

@@ -165,8 +165,6 @@ def test_a_file_that_is_no_zip_of_arrays_is_refused(tmp_path, content, text):
     assert text in refusal_of(open_npz, Settings(str(tmp_path / "a.npz")))
 
 
-# -------------------------------------------------------------------------------- arrays in memory
-
 PIXELS, CLASSES = np.arange(12 * 16, dtype=np.uint8).reshape(12, 4, 4), np.arange(12) % 3
 PICTURES = [Image.fromarray(image) for image in PIXELS]
 

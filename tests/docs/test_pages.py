@@ -108,9 +108,6 @@ def test_a_page_names_the_language_of_each_block(page):
         assert block.language in (*RUNNABLE, "text"), block.place
 
 
-# ---------------------------------------------------------------------------------- the runner
-
-
 def run(text, folder, code=0, printed=""):
     """The commands that the blocks of a text execute."""
     commands = []

@@ -248,9 +248,6 @@ def test_collections_have_nothing_of_the_pass_in_build():
     assert len(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)) == 2
 
 
-# ------------------------------------------------------------------------------- models of tf.keras
-
-
 K = tf.keras.layers
 L2 = tf.keras.regularizers.l2
 

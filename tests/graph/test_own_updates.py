@@ -214,9 +214,6 @@ def test_an_update_before_that_of_the_core_is_refused(plugin, message):
         train(plugin)
 
 
-# --------------------------------------------------------------------------------- the order of ops
-
-
 def writes_of(variable):
     """The ops of the graph that write a variable, but for its initializer."""
     ops = tf.get_default_graph().get_operations()

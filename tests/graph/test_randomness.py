@@ -254,9 +254,6 @@ def test_the_seed_that_a_plugin_sets_for_its_graph_holds():
     assert np.array_equal(expected, build_values(lambda: by_variable("w"), 0, 2, graph_seed=5))
 
 
-# --------------------------------------------------------------------------------- of an evaluation
-
-
 def draw_from(position, count, sizes=(3,)):
     """The numbers of `count` examples from a position on."""
     rows = tf.placeholder(tf.float32, [None])

@@ -19,21 +19,13 @@ from typing import List, NamedTuple, Tuple
 
 
 class Mutant(NamedTuple):
-    """One fault.
+    """One fault."""
 
-    Attributes:
-        name: What goes wrong, in lower case with hyphens.
-        path: The file, from the repository's root.
-        old: Text that occurs once in the file.
-        new: The text in its place.
-        tests: Paths or node ids for pytest, from the repository's root.
-    """
-
-    name: str
-    path: str
-    old: str
-    new: str
-    tests: Tuple[str, ...]
+    name: str  # what goes wrong, in lower case with hyphens
+    path: str  # of the file, from the repository's root
+    old: str  # text that occurs once in the file
+    new: str  # the text in its place
+    tests: Tuple[str, ...]  # paths or node ids for pytest, from the repository's root
 
     def apply(self, text: str) -> str:
         """The file's text with the fault."""
@@ -58,8 +50,3 @@ def read_mutants(text: str) -> List[Mutant]:
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutants.txt")) as _file:
     MUTANTS = read_mutants(_file.read())
-
-
-def find_mutant(name: str) -> Mutant:
-    """The mutant of a name."""
-    return next(mutant for mutant in MUTANTS if mutant.name == name)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import os
 import re
 import shutil
@@ -24,29 +23,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import List, NamedTuple, Sequence
+from typing import List, Sequence, Tuple
 
-from mutants import MUTANTS, Mutant, find_mutant
+from mutants import MUTANTS, Mutant
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Of a copied checkout, what has to be importable before the installed packages.
 PLUGINS = sorted(os.listdir(os.path.join(REPOSITORY, "plugins")))
 IMPORT_ROOTS = ("", *(f"plugins/{name}" for name in PLUGINS))
 TESTS_FAILED = 1  # pytest's exit code; others mean that the tests did not run
-
-
-class Outcome(NamedTuple):
-    """What the tests of one mutant showed.
-
-    Attributes:
-        status: "caught", "survived", or "error" where the tests did not run.
-        evidence: The first failing test, or the end of pytest's output for an error.
-        secs: Duration of the tests in seconds.
-    """
-
-    status: str
-    evidence: str
-    secs: float
 
 
 def find_problems(mutants: Sequence[Mutant]) -> List[str]:
@@ -80,6 +65,11 @@ def read(path: str) -> str:
         return ""
 
 
+def write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
 def is_other_program(text: str, original: str) -> bool:
     """Whether a text is valid Python and differs from the original in more than its form."""
     try:
@@ -100,23 +90,12 @@ def copy_checkout(target: str) -> None:
             shutil.copy2(source, os.path.join(target, path))
 
 
-@contextlib.contextmanager
-def applied(mutant: Mutant, checkout: str):
-    """The mutant in place of the original file."""
-    path = os.path.join(checkout, mutant.path)
-    with open(path) as file:
-        original = file.read()
-    try:
-        with open(path, "w") as file:
-            file.write(mutant.apply(original))
-        yield
-    finally:
-        with open(path, "w") as file:
-            file.write(original)
+def run_mutant(checkout: str, mutant: Mutant, timeout_secs: float) -> Tuple[str, str]:
+    """Run the tests of a mutant in the copied checkout until the first failure.
 
-
-def run_mutant(checkout: str, mutant: Mutant, timeout_secs: float) -> Outcome:
-    """Run the tests of a mutant in the copied checkout until the first failure."""
+    Returns "caught", "survived", or "error" where the tests did not run, and as evidence the first
+    failing test, or the end of pytest's output for an error.
+    """
     roots = [os.path.join(checkout, root) for root in IMPORT_ROOTS]
     # Without PYTEST_ADDOPTS, which may leave out the summary that is read below.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
@@ -125,37 +104,39 @@ def run_mutant(checkout: str, mutant: Mutant, timeout_secs: float) -> Outcome:
     has_tiers = any(test.startswith("tests/") for test in mutant.tests)
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE"]
     command += ["-p", "no:cacheprovider", *(["--tier", "quick,ci"] if has_tiers else [])]
-    start = time.monotonic()
-    with applied(mutant, checkout):
-        try:
-            process = subprocess.run(
-                [*command, *mutant.tests],
-                cwd=checkout,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=timeout_secs,
-            )
-        except subprocess.TimeoutExpired:
-            return Outcome("caught", f"no end after {timeout_secs:.0f} s", timeout_secs)
-    secs = time.monotonic() - start
+    path, original = os.path.join(checkout, mutant.path), read(mutant.path)
+    try:
+        write(path, mutant.apply(original))
+        process = subprocess.run(
+            [*command, *mutant.tests],
+            cwd=checkout,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_secs,
+        )
+    except subprocess.TimeoutExpired:
+        return "caught", f"no end after {timeout_secs:.0f} s"
+    finally:
+        write(path, original)
     failures = re.findall(r"(?m)^(?:FAILED|ERROR) (\S.*?::.+?)(?: - .*)?$", process.stdout)
     if process.returncode == 0:
-        return Outcome("survived", "", secs)
+        return "survived", "-"
     if process.returncode == TESTS_FAILED and failures:
-        return Outcome("caught", failures[0], secs)
-    return Outcome("error", " ".join(process.stdout.split())[-300:], secs)
+        return "caught", failures[0]
+    return "error", " ".join(process.stdout.split())[-300:]
 
 
 def run_mutants(checkout: str, mutants: Sequence[Mutant], timeout_secs: float) -> List[str]:
     """Print a row per mutant and return the names of those that were not caught."""
     missed = []
     for mutant in mutants:
-        outcome = run_mutant(checkout, mutant, timeout_secs)
-        print(f"{outcome.status:8} {outcome.secs:5.0f} s  {mutant.name}: {mutant.path}", flush=True)
-        print(f"                  {outcome.evidence or '-'}", flush=True)
-        if outcome.status != "caught":
+        start = time.monotonic()
+        status, evidence = run_mutant(checkout, mutant, timeout_secs)
+        secs = time.monotonic() - start
+        print(f"{status:8} {secs:5.0f} s  {mutant.name}: {mutant.path}: {evidence}", flush=True)
+        if status != "caught":
             missed.append(mutant.name)
     return missed
 
@@ -167,7 +148,8 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=1800, help="seconds per mutant")
     arguments = parser.parse_args()
     number, count = map(int, arguments.part.split("/"))
-    mutants = [find_mutant(name) for name in arguments.names] or MUTANTS[number - 1 :: count]
+    by_name = {mutant.name: mutant for mutant in MUTANTS}
+    mutants = [by_name[name] for name in arguments.names] or MUTANTS[number - 1 :: count]
     problems = find_problems(MUTANTS)
     if problems:
         sys.exit("\n".join(["Rows of mutants.txt that do not fit the sources:", *problems]))

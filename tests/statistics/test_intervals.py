@@ -102,9 +102,6 @@ def test_the_jackknife_of_a_mean_is_its_t_interval():
     assert interval[:2] == pytest.approx((4 - half, 4 + half), rel=1e-6)
 
 
-# --------------------------------------------------------------------------------- calibration
-
-
 def test_the_error_is_the_mean_distance_of_the_bins():
     result = calibrate([0.95, 0.85, 0.85, 0.15], [True, True, False, True], num_bins=10)
     # One example 0.05 below, two of mean 0.85 with share 0.5, one of 0.15 with share 1.

@@ -138,9 +138,6 @@ def test_at_most_the_promised_share_of_equal_methods_is_separated(seeds, is_bool
     assert errors / 400 <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
 
 
-# ----------------------------------------------------------------------------------- intervals
-
-
 def test_paired_shares_have_tangos_interval():
     # Fagerland, Lydersen and Laake (2014), airway reactivity: 1 and 7 of 21 pairs differ.
     assert tango(1, 7, 21) == pytest.approx((-0.517, -0.026), abs=5e-4)
