@@ -1,7 +1,7 @@
 """Estimators of `tf.estimator` with a model of their own: hidden layers, a linear one, or both.
 
-They take `tf.feature_column`s. Names of variables, defaults, losses, metrics and predictions are
-those of 1.15; there are no `batch_norm`, partitioners and summaries.
+They take `tf.feature_column`s. Names of variables, but for those of optimizers, defaults, losses,
+metrics and predictions are those of 1.15; there are no `batch_norm`, partitioners and summaries.
 """
 
 from __future__ import annotations
