@@ -56,8 +56,12 @@ def _list_entries(*kinds: str) -> List[Entry]:
     for distribution in metadata.distributions():
         for point in distribution.entry_points:
             if point.group in kind_of:
-                # An interrupted removal may leave a distribution without its metadata.
-                owner = distribution.metadata["Name"] or "(no name)"
+                try:
+                    owner = distribution.metadata["Name"]
+                except FileNotFoundError:  # since version 9 of importlib_metadata
+                    owner = None
+                if owner is None:  # an interrupted removal has left its entry points
+                    continue
                 key = (kind_of[point.group], point.name, owner)
                 # A distribution may be on sys.path twice, for example with the metadata of an
                 # earlier version in the working directory: as of modules, the first counts.
