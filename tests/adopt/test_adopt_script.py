@@ -276,6 +276,12 @@ def test_a_dry_run_says_that_the_checkpoints_of_the_script_stay(tmp_path, capsys
     assert {"writes  out/checkpoint", advice} < set(capsys.readouterr().out.splitlines())
 
 
+def test_a_dry_run_lists_no_files_of_other_file_systems(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(os.path, "ismount", lambda path: path.endswith("out"))
+    adopted(tmp_path, SCRIPTS["monitored"], "--dry-run")
+    assert "writes" not in capsys.readouterr().out
+
+
 def test_the_command_begins_again_with_the_order_of_hashes_of_the_run(tmp_path, monkeypatch):
     path = write_script(tmp_path / "folder", SCRIPTS["feeds"])
     begun = []

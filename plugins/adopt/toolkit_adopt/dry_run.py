@@ -180,11 +180,12 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
 
 
 def _list_files(folder: str) -> Set[str]:
-    return {
-        os.path.relpath(os.path.join(root, name), folder)
-        for root, _, names in os.walk(folder)
-        for name in names
-    }
+    """The files below a folder, but those of other file systems, such as /proc."""
+    found = set()
+    for root, folders, names in os.walk(folder):
+        folders[:] = [each for each in folders if not os.path.ismount(os.path.join(root, each))]
+        found |= {os.path.relpath(os.path.join(root, name), folder) for name in names}
+    return found
 
 
 def list_words(seen: Any) -> List[str]:
