@@ -12,6 +12,7 @@ import click
 from .. import cli_options as shared
 from .. import options as typed
 from ..display.escapes import escape_line
+from ..display.numbers import format_count
 from ..display.waits import waiting
 from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
 from ..files import TEMPORARY_PREFIX, make_folders
@@ -145,7 +146,7 @@ def search(
 
     counts = count_trials(definition)
     rungs = f"; {', '.join(map(str, counts))} train to the rungs" if definition.reduction else ""
-    text = f"{counts[0]} trial{'s' * (counts[0] != 1)}{rungs}; nothing was trained"
+    text = f"{format_count(counts[0], 'trial')}{rungs}; nothing was trained"
     facts = {"study": definition.as_json(), "trials": sum(counts)}
     print_result(as_json, facts, [("plan", text)], width=9)
 
@@ -292,7 +293,7 @@ def _check(definition: Definition, stored: Optional[Stored], plugins: Plugins) -
     lines += [f"choose   the {better} {definition.metric} of the validation split, {moment}"]
     count = definition.trials - former
     if former and count:
-        lines += [f"more     {count} trial{'s' * (count != 1)}, {definition.trials} in all"]
+        lines += [f"more     {format_count(count, 'trial')}, {definition.trials} in all"]
     lines += [f"checked  {checked}"] if checked else []
     sys.stderr.writelines(f"{escape_line(line)}\n" for line in lines)
     return definition

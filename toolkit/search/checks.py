@@ -16,6 +16,7 @@ from ..cluster.child import child_code
 from ..cluster.signals import INTERRUPTED
 from ..config import run_values
 from ..display.console import Console
+from ..display.numbers import format_count
 from ..display.waits import waiting
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
 from ..options import CoreOptions
@@ -57,9 +58,8 @@ def validate(definition: Definition, plugins: Plugins) -> Tuple[Definition, str]
     sample = [sample[i * len(sample) // count] for i in range(count)]  # evenly spread
     ends = [{each.name: each.ends[end] for each in space} for end in (0, -1)]
     sample = list({json.dumps(each, sort_keys=True): each for each in ends + sample}.values())
-    plurals = ["s" * (len(each) != 1) for each in (known, sample)]
     code = child_code("from toolkit.search.checks import main; main()")
-    wait = waiting(f"Checking {len(sample)} configuration{plurals[1]}")
+    wait = waiting(f"Checking {format_count(len(sample), 'configuration')}")
     with wait, tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
         process = subprocess.run(
             [sys.executable, "-c", code, os.path.join(folder, "run")],
@@ -85,8 +85,8 @@ def validate(definition: Definition, plugins: Plugins) -> Tuple[Definition, str]
         error = ToolkitError(fault["message"], hint=fault["hint"])
         error.exit_code = fault["exit_code"]
         raise error
-    text = f"the options of {len(known)} configuration{plurals[0]} and of the space's limits; "
-    text += f"{len(sample)} graph{plurals[1]} built"
+    text = f"the options of {format_count(len(known), 'configuration')} and of the space's limits; "
+    text += f"{format_count(len(sample), 'graph')} built"
     text += f", a sample of {len(kinds)} kinds" if count < len(kinds) else ""
     return Definition.from_json(answer), text
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..display.numbers import format_count
 from ..errors import UsageError
 from ..options import format_value
 from ..storage.run_folder import shell_argument
@@ -178,9 +179,8 @@ class Definition(NamedTuple):
     @property
     def summary(self) -> str:
         """What each trial may spend, and how many there are, as a sentence without a stop."""
-        plurals = ["s" * (count != 1) for count in (self.trials, len(self.seeds))]
-        text = f"{self.trials} configuration{plurals[0]} ({self.sampler}), "
-        text += f"{len(self.seeds)} seed{plurals[1]} each, {self.budget}"
+        text = f"{format_count(self.trials, 'configuration')} ({self.sampler}), "
+        text += f"{format_count(len(self.seeds), 'seed')} each, {self.budget}"
         if self.reduction:
             shares = ", ".join(f"{100 * share:.3g} %" for share in self.rungs)
             text += f"; halving: 1 of {self.reduction} continues, rungs at {shares}"
