@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data.structure import FEATURES, LABELS
 from ..display.grid import save_grid
+from ..display.numbers import format_count
 from ..files import atomic_write, write_json
 from ..graph.guard import ADOPTED, GuardValues
 
@@ -52,7 +53,7 @@ class TensorSummary(NamedTuple):
         counts = [f"{n} {kind}" for n, kind in ((self.nan, "nan"), (self.inf, "inf")) if n]
         if counts:
             size = int(np.prod(self.shape, dtype=int))
-            text += f", with {' and '.join(counts)} in {size} value{'s' * (size > 1)}"
+            text += f", with {' and '.join(counts)} in {format_count(size, 'value')}"
         return text
 
 

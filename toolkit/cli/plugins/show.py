@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, List
 
 import click
 
+from ...display.numbers import format_count
 from ...display.table import format_table
 from ...errors import ToolkitError, UsageError
 from ...options import describe
@@ -157,8 +158,8 @@ def _describe_model(
     yield from ["", *format_table(("SCOPE", "PARAMETERS", "TRAINED", "VARIABLES"), sizes), ""]
     total, trained = model["parameters"], model["trainable"]
     size = sum(each["bytes"] for each in variables)
-    plural = "s" * (model["variables"] != 1)
+    count = format_count(model["variables"], "variable", mark=",")
     yield (
-        f"{total:,} parameters in {model['variables']:,} variable{plural}: {trained:,} are "
-        f"trained, {total - trained:,} are not; {size:,} bytes"
+        f"{total:,} parameters in {count}: {trained:,} are trained, "
+        f"{total - trained:,} are not; {size:,} bytes"
     )

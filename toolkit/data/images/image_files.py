@@ -110,7 +110,7 @@ def describe_changes(form: ImageForm, headers: ImageHeader) -> List[str]:
         f"of another shape {how} to {width}x{height} (--fit).": np.sum(is_fitted),
         "with several frames or pages: only the first is read.": np.sum(headers.has_more_frames),
     }
-    return [f"{n:,} image{'s' * int(n > 1)} {text}" for text, n in counts.items() if n]
+    return [f"{format_count(n, 'image', mark=',')} {text}" for text, n in counts.items() if n]
 
 
 def check_shape(image: np.ndarray, expected: Shape, name: str) -> np.ndarray:

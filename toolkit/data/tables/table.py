@@ -21,6 +21,7 @@ from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Tu
 
 import numpy as np
 
+from ...display.numbers import format_count
 from ...errors import DataError, ToolkitError, UsageError, join_names
 from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
@@ -165,9 +166,9 @@ def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
         return f"The labels are vectors of the columns {', '.join(names[:10])}."
     if not class_names:
         return f"The labels are '{names[0]}', values."
-    count, noun = len(class_names), "class" if len(class_names) == 1 else "classes"
+    count = format_count(len(class_names), "class", "classes", mark=",")
     listing = join_names(list(map(shorten, class_names)), 10)
-    return f"The labels are '{names[0]}', {count:,} {noun} ({listing})."
+    return f"The labels are '{names[0]}', {count} ({listing})."
 
 
 # ------------------------------------------------------------------------------- rows and splits
