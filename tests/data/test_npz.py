@@ -3,12 +3,14 @@
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 from data_fixtures import npy_bytes, refusal_of, zip_bytes
 from PIL import Image
 
 from toolkit.data.arrays.kept import keep_arrays
 from toolkit.data.arrays.npz import open_npz
+from toolkit.data.column import as_array
 from toolkit.data.reading_options import Settings
 from toolkit.data.sources import ColumnOptions, open_data
 from toolkit.errors import DataError
@@ -163,6 +165,15 @@ REFUSED = {
 def test_a_file_that_is_no_zip_of_arrays_is_refused(tmp_path, content, text):
     (tmp_path / "a.npz").write_bytes(content)
     assert text in refusal_of(open_npz, Settings(str(tmp_path / "a.npz")))
+
+
+def test_a_frame_of_numbers_and_truth_values_is_of_numbers(cache):
+    frame = pandas.DataFrame({"a": X[:, 0], "is_b": EVEN > 0})
+    data = open_data(keep_arrays((frame, EVEN)))
+    assert parts(data)["features"] == ("value", "float32", (2,))
+    assert as_array(frame).tolist() == np.stack([X[:, 0], EVEN], axis=1).tolist()
+    with pytest.raises(DataError, match="x_train: float and bool and texts, expected numbers or"):
+        keep_arrays((frame.assign(c=TEXTS), EVEN))
 
 
 PIXELS, CLASSES = np.arange(12 * 16, dtype=np.uint8).reshape(12, 4, 4), np.arange(12) % 3

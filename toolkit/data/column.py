@@ -30,6 +30,7 @@ KINDS = {
 _BE = ("is", "are")  # verbs of a sentence
 _TEXT_BYTES = 64  # assumed of one text
 _CHUNK = 4096  # examples that are checked at once
+_NUMBERS = (bool, int, float, np.bool_, np.number)
 
 
 class Component(NamedTuple):
@@ -362,7 +363,11 @@ def as_text(array: Any) -> np.ndarray:
 def as_array(value: Any) -> np.ndarray:
     """A value as an array; of objects if it is ragged."""
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
+        are_numbers = array.dtype == object and array.size > 0
+        if are_numbers and all(isinstance(each, _NUMBERS) for each in array.flat):
+            return np.asarray(array.tolist())  # of a frame with truth values beside numbers
+        return array
     except NotImplementedError:  # TensorFlow's, of a tensor of a graph
         raise DataError(
             f"'{getattr(value, 'name', value)}' is a tensor of a graph, which has no value yet.",

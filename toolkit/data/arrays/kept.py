@@ -11,6 +11,7 @@ from typing import Any, Dict, Mapping
 import numpy as np
 
 from ...errors import DataError
+from ..column import as_array
 from ..examples import Dataset
 from ..files.cache import cache_folder, find_entry, open_entry
 from ..images.image_file import as_plain_picture, is_picture
@@ -89,12 +90,13 @@ def _as_array(name: str, values: Any) -> np.ndarray:
             shapes = sorted({str(list(np.shape(item))) for item in values})
             if len(shapes) > 1:  # which versions of NumPy refuse in several ways
                 raise ValueError(f"the shapes {' and '.join(shapes[:2])}, expected one")
-        array = np.asarray(values)
+        array = as_array(values)
         if array.dtype.kind == "O":
             items = list(array.ravel())
             if not all(isinstance(item, str) for item in items):
-                other = next(item for item in items if not isinstance(item, str))
-                raise ValueError(f"{type(other).__name__}, expected numbers or texts")
+                types = [type(item).__name__.replace("str", "texts") for item in items]
+                found = " and ".join(dict.fromkeys(types))
+                raise ValueError(f"{found}, expected numbers or texts alone")
             array = array.astype(str)
     except Exception as error:  # of another library's arrays
         raise DataError(f"The data has no array as {name}: {error}.", hint=_FORMS) from error
