@@ -117,6 +117,12 @@ def test_arrays_that_are_not_read_are_noted(opened):
     assert notes == ["Arrays that are not read: W, mean, w."]
 
 
+def test_channels_that_seem_to_come_first_are_noted(opened):
+    (note,) = opened(x=np.zeros((20, 3, 8, 9)), y=EVEN).notes
+    assert note.startswith("Images [3, 8, 9] are 3 high, with 9 channels; if the channels come fir")
+    assert opened(x=np.zeros((20, 3, 8, 3)), y=EVEN).notes == []
+
+
 @pytest.mark.parametrize(
     "arrays, text",
     [

@@ -31,6 +31,7 @@ from ..column import MAX_CLASSES, VOID, Column, first_not_finite
 from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
+from ..structure import FEATURES
 
 _HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)."
 _WORDS = {"train": ("train",), "validation": ("validation", "val", "valid"), "test": ("test",)}
@@ -81,6 +82,13 @@ def make_splits(
         features = {name: arrays[key] for name, key in keys.items()}
         splits[split] = _make_split(f"{source} ({split})", features, labels.get(split, {}))
     check_alike(splits, source)
+    for key, component in splits["train"].components.items():
+        height, *sides = [side or 0 for side in component.shape] or [0]
+        if key.startswith(FEATURES) and len(sides) == 2 and height in (1, 3, 4) and min(sides) > 4:
+            notes.append(
+                f"Images {list(component.shape)} are {height} high, with {sides[1]} channels; if "
+                "the channels come first, give x.transpose(0, 2, 3, 1)."
+            )
     return splits, notes
 
 
