@@ -89,6 +89,11 @@ def not_finite():
     return dataset.map(lambda x: tf.debugging.check_numerics(x / 0, "no"))
 
 
+def batches_of_words():
+    dataset = tf.data.Dataset.range(1, 7).map(lambda n: {"words": tf.range(n)})
+    return dataset.padded_batch(3, {"words": [None]})
+
+
 @pytest.mark.parametrize(
     "make, count, kind, message",
     [
@@ -97,6 +102,7 @@ def not_finite():
         (lambda: [1, 2], 5, ToolkitError, "an object of type list"),
         (lambda: tf.data.Dataset.from_tensors((1, 2, 3)), 5, DataError, "has 3 parts"),
         (not_finite, 5, DataError, "no : Tensor had"),
+        (batches_of_words, 5, DataError, "the feature 'words' differ in more than their first"),
     ],
 )
 def test_a_data_set_that_cannot_be_read_is_one_sentence(make, count, kind, message):

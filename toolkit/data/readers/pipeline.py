@@ -19,7 +19,7 @@ from ...compat import summarize_tf_error, tf
 from ...errors import DataError, ToolkitError, UsageError
 from ..column import TEXT, Column, Sequences
 from ..examples import LENGTH, Split
-from ..structure import LABELS, flatten, pack
+from ..structure import LABELS, describe_key, flatten, pack
 from .batches import DEFAULT_OPTIONS, DEVICE, IteratorReader, ReaderOptions
 
 _PREFETCH = 2  # batches
@@ -57,6 +57,11 @@ def read_dataset(make_dataset: MakeDataset, count: int, num_classes: int = 0) ->
     flat: Dict[str, Any] = {}
     for key in examples[0]:
         values = [example[key] for example in examples]
+        if len({(value.ndim, value.shape[1:]) for value in values}) > 1:
+            raise DataError(
+                f"Examples of {describe_key(key)} differ in more than their first size.",
+                hint="Return single examples: leave out batch() and padded_batch().",
+            )
         is_sequence = key in sequences or len({value.shape for value in values}) > 1
         flat[key] = Sequences.join(values) if is_sequence else np.stack(values)
     if num_classes and LABELS not in flat:
