@@ -17,7 +17,7 @@ _FILES = {
     "table": re.compile(r"\.(csv|tsv|jsonl|ndjson)(\.gz)?$", re.I),
     "npz": re.compile(r"\.npz$", re.I),
     # Not the files of checkpoints, which are numbered like those of records.
-    "tfrecord": re.compile(r"\.tfrecords?(\.gz)?$|(?<!\.data)-\d+-of-\d+(\.gz)?$", re.I),
+    "tfrecord": re.compile(r"\.tfrec(ords?)?(\.gz)?$|(?<!\.data)-\d+-of-\d+(\.gz)?$", re.I),
 }
 _IDX = re.compile(r"idx[1-4]-ubyte(\.gz)?$")
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.I)
@@ -61,7 +61,7 @@ def _read_folder(value: str, path: str) -> List[str]:
     files = [each for path in paths for each in _read_file(path)]
     values += [each for each in files if not each.startswith("tfrecord:")]
     records = [each for each in files if each.startswith("tfrecord:")]
-    kinds = [re.findall(r"(?i)\.tfrecord|$", os.path.basename(each))[0] for each in records]
+    kinds = [re.findall(r"(?i)\.tfrec(?:ord)?|$", os.path.basename(each))[0] for each in records]
     for kind in dict.fromkeys(kinds):  # as it is written, or "" for numbered files alone
         values.append(f"tfrecord:{glob.escape(folder)}/*{kind or '-of-'}*")
     return values or [f"images:{folder}"]

@@ -163,6 +163,7 @@ def test_a_file_of_a_pair_stands_for_its_folder(idx_folder):
     [
         ("a[1]", "x.tfrecord", "a[[]1]/*.tfrecord*"),
         ("a", "x.TFRecord", "a/*.TFRecord*"),
+        ("a", "x-00.tfrec", "a/*.tfrec*"),
         ("a.tfrecord", "x-0-of-1", "a.tfrecord/*-of-*"),
     ],
 )
