@@ -21,7 +21,6 @@ _FILES = {
 }
 _IDX = re.compile(r"idx[1-4]-ubyte(\.gz)?$")
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.I)
-_PAIRS = ({"images", "masks"}, {"a", "b"})  # names of folders
 
 
 def complete(value: str) -> str:
@@ -54,7 +53,7 @@ def _read_folder(value: str, path: str) -> List[str]:
     sources = {
         "idx": any(map(_IDX.search, names)),
         "images": folders or any(map(_IMAGE.search, names)),
-        "pairs": folders in _PAIRS,
+        "pairs": folders == {"a", "b"} or (len(folders) == 2 and "images" in folders),
     }
     values = [f"{source}:{folder}" for source, holds in sources.items() if holds]
     paths = [os.path.join(folder, name) for name in names if name.lower() not in folders]

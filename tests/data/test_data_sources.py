@@ -158,6 +158,13 @@ def test_a_file_of_a_pair_stands_for_its_folder(idx_folder):
     assert complete(os.path.join(idx_folder, "train-images-idx3-ubyte")) == f"idx:{idx_folder}"
 
 
+def test_images_beside_one_folder_may_be_pairs(tmp_path):
+    for name in ("images", "annotations"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(UsageError, match="may be images:.* or pairs:"):
+        complete(str(tmp_path))
+
+
 @pytest.mark.parametrize(
     "folder, name, pattern",
     [

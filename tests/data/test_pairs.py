@@ -122,6 +122,7 @@ def test_folders_without_a_common_name_are_two_domains(tree):
         ["train/a/1", "train/b/1", "val/a/2", "val/b/2"],
         ["a/train/1", "b/train/1", "a/val/2", "b/val/2"],
         ["trainA/1", "trainB/1", "valA/2", "valB/2"],
+        ["a/train2017/1", "b/train2017/1", "a/val2017/2", "b/val2017/2"],
     ],
 )
 def test_splits_may_be_folders_outside_or_inside(tree, names):

@@ -8,6 +8,7 @@ ways is refused: no image is left out without a word.
 from __future__ import annotations
 
 import os
+import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ...display.numbers import format_count
@@ -105,7 +106,7 @@ def split_folders(folder: str, has_classes: bool = True) -> Dict[str, str]:
     roots: Dict[str, str] = {}
     classes = []
     for entry in list_folders(folder):
-        split = SPLIT_FOLDERS.get(entry.lower())
+        split = split_of(entry)
         if split is None:
             classes.append(entry)
         elif split in roots:
@@ -130,6 +131,11 @@ def split_folders(folder: str, has_classes: bool = True) -> Dict[str, str]:
     if roots:
         _refuse_images_beside(folder, "the folders of splits")
     return roots
+
+
+def split_of(folder: str) -> Optional[str]:
+    """The split that the name of a folder says, perhaps with a year, as COCO's train2017."""
+    return SPLIT_FOLDERS.get(re.sub(r"20\d\d$", "", folder.lower()))
 
 
 def _list_split(root: str) -> Listing:

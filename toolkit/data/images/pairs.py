@@ -36,6 +36,7 @@ from .folder import (
     list_folders,
     list_image_files,
     split_folders,
+    split_of,
 )
 from .image_files import ImageFiles, LabelFiles, find_damaged, name_files
 
@@ -138,7 +139,7 @@ def _find(folder: str) -> Dict[str, Pair]:
             root = os.path.join(folder, side)
             inner = split_folders(root, has_classes=False) or {"train": root}
             below = list_folders(root)
-            if root in inner.values() and any(name.lower() in SPLIT_FOLDERS for name in below):
+            if root in inner.values() and any(map(split_of, below)):
                 _refuse_layout(folder, f"{join_names(below, 5)} in '{side}'")
             places += [(split, side, path) for split, path in inner.items()]
     pairs: Dict[str, Pair] = {}
