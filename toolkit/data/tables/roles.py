@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -31,6 +32,28 @@ class TableFault(DataError):
     def __init__(self, message: str, hint: str, **repair: Any):
         super().__init__(message, hint)
         self.repair = repair
+
+
+def join_commas(options: ColumnOptions, columns: Columns) -> ColumnOptions:
+    """The options with the names of columns that have commas, at which the text of a flag was
+    divided.
+    """
+    name_of = {re.sub(r"\s*,\s*", ",", name): name for name in columns}
+
+    def join(parts: Sequence[str]) -> Tuple[str, ...]:
+        joined: List[str] = []
+        while parts:
+            counts = range(1, len(parts) + 1)
+            count = next((n for n in counts if ",".join(parts[:n]) in name_of), 1)
+            joined.append(name_of.get(",".join(parts[:count]), parts[0]))
+            parts = parts[count:]
+        return tuple(joined)
+
+    return options._replace(
+        label_column=join(options.label_column),
+        feature_columns=join(options.feature_columns),
+        ignore_columns=join(options.ignore_columns),
+    )
 
 
 def choose_roles(path: str, columns: Columns, options: ColumnOptions) -> Roles:

@@ -37,7 +37,7 @@ from .features import (
     open_images,
     read_labels,
 )
-from .roles import Columns, TableFault, choose_roles, follow_schema
+from .roles import Columns, TableFault, choose_roles, follow_schema, join_commas
 from .table_file import read_table
 
 SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column
@@ -48,7 +48,9 @@ def open_table(settings: Settings) -> Dataset:
     twice, and a DataError if the table cannot be used: with all its faults, and the options with
     which there would be none.
     """
-    columns, repair = read_table(settings.path), settings.columns
+    columns = read_table(settings.path)
+    repair = join_commas(settings.columns, columns)
+    settings = settings._replace(columns=repair)
     faults: List[ToolkitError] = []
     hint: Optional[str] = None
     while hint is None:
