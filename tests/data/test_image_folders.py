@@ -86,6 +86,13 @@ def test_a_folder_with_two_meanings_is_refused(tree, names, text):
     assert text in refusal_of(list_images, tree(numbered(*names)))
 
 
+def test_a_test_split_without_classes_is_to_be_predicted(tree):
+    folder = tree(numbered("train/a/1.png", "train/b/1.png", "test/1.png"))
+    with pytest.raises(DataError) as error:
+        list_images(folder)
+    assert f"images:{folder}/train alone: 'toolkit predict'" in error.value.hint
+
+
 def test_every_image_gets_its_form_from_the_options(tree):
     files = {}
     for name, size in (("a", (60, 20)), ("b", (20, 60))):

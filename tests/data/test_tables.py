@@ -386,6 +386,13 @@ def test_a_table_that_a_model_was_not_trained_on_is_read_in_its_way(rows, refusa
         assert text in refusal(content, error=ToolkitError, schema=schema)
 
 
+def test_a_table_to_evaluate_another_model_on_is_told_of_no_option(tmp_path):
+    (tmp_path / "t.csv").write_text("a,price\n1.5,2.5\n")
+    with pytest.raises(DataError, match="expected one column named label") as error:
+        open_data(f"table:{tmp_path}/t.csv", model=DataSpec((1,), "float32"))
+    assert error.value.hint.endswith("the columns that the model takes and 'label'.")
+
+
 def test_a_small_table_to_evaluate_may_have_many_classes(rows):
     schema = rows(_label_rows(*[f"c{n % 25}" for n in range(100)])).schema
     table = rows(_label_rows(*[f"c{n}" for n in range(25)]), schema=schema)

@@ -277,6 +277,12 @@ REFUSED = {
 }
 
 
+def test_pixels_without_sizes_are_told_what_they_lack(open_records):
+    with pytest.raises(DataError) as error:
+        open_records({"a": records(example(image_raw=bytes(36), label=1))})
+    assert "pixels need keys 'height' and 'width'" in error.value.hint
+
+
 @pytest.mark.parametrize("content, columns, message", REFUSED.values(), ids=REFUSED)
 def test_what_is_wrong_is_named(open_records, content, columns, message):
     with pytest.raises(DataError, match=message):

@@ -94,7 +94,8 @@ def list_images(folder: str) -> Dict[str, Listing]:
                 f"{roots[name]}: expected the classes of 'train' "
                 f"({', '.join(names) or 'none'}), found "
                 f"{', '.join(listing.class_names) or 'none'}.",
-                hint="Give each split a folder for each class.",
+                hint=f"Give each split a folder for each class, or images:{roots['train']} alone: "
+                "'toolkit predict' takes images without classes.",
             )
     return listings
 

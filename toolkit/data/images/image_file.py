@@ -208,10 +208,12 @@ def open_image(source: Source, name: str = "", expected: str = "an image") -> It
         setattr(error, "filename", name or str(source))  # noqa: B010 - as an OSError has it
         raise
     except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
+        hint = "Replace or remove that file. Of images:DIR and pairs:DIR, --skip-damaged leaves "
+        hint += "such files out, and 'toolkit data check DATA' names them."
+        if isinstance(source, bytes):  # of a record
+            hint = "Write image files; pixels need keys 'height' and 'width', and one byte each."
         raise DataError(
-            f"{name or source!s}: expected {expected}, found {_reason(source, error)}.",
-            hint="Replace or remove that file. Of images:DIR and pairs:DIR, --skip-damaged leaves "
-            "such files out, and 'toolkit data check DATA' names them.",
+            f"{name or source!s}: expected {expected}, found {_reason(source, error)}.", hint=hint
         ) from error
 
 

@@ -60,6 +60,10 @@ def open_table(settings: Settings) -> Dataset:
                 return dataset
             hint = _describe_repair(dataset, faults, settings, repair)
         except TableFault as fault:
+            if settings.model is not None:  # an evaluation has no options of columns
+                fault.hint = "Give a table without empty fields, of the columns that the model "
+                fault.hint += "takes and 'label'."
+                raise
             faults.append(fault)
             for name, value in fault.repair.items():
                 if isinstance(value, tuple):
