@@ -6,6 +6,7 @@ import sys
 import types
 from contextlib import redirect_stderr, redirect_stdout
 
+import numpy as np
 import pytest
 from linear_fixtures import LINEAR, Linear
 
@@ -43,6 +44,14 @@ def test_a_plugin_may_change_the_working_directory(data):
 def test_it_is_silent_where_there_is_no_stderr_to_say_something(data, monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     assert toolkit.train(LINEAR, "run", data=data, steps=1, evaluate="no", say=True).step == 1
+
+
+@pytest.mark.parametrize("highest, count", [(16, 1), (64, 0)])
+def test_dark_images_get_a_note(here, highest, count):
+    arrays, lines = (np.full((12, 4, 4, 1), highest, np.uint8), np.arange(12) % 3), []
+    toolkit.train(LINEAR, "run", data=arrays, steps=1, evaluate="no", say=lines.append)
+    note = "data   the images are dark, with values up to 16 of 255, as of 12 bits in 16; "
+    assert lines.count(note + "see --normalize") == count
 
 
 def test_in_a_notebook_it_shows_its_lines_and_progress_in_one_place(watch, monkeypatch):

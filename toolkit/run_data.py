@@ -258,8 +258,8 @@ def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:
 
 def measure_brightness(split: Split) -> Optional[Dict[str, float]]:
     """The mean brightness in [0, 1] of a split of uint8 images, of at most 1000, spread evenly
-    over it: of the outermost pixels, which are the paper ("border"), and of all pixels ("mean");
-    None for other data.
+    over it: of the outermost pixels, which are the paper ("border"), and of all pixels ("mean"),
+    and the highest ("max"); None for other data.
     """
     features = split.components.get(FEATURES)
     if features is None or len(features.shape) != 3 or features.dtype != "uint8":
@@ -267,7 +267,8 @@ def measure_brightness(split: Split) -> Optional[Dict[str, float]]:
     positions = np.unique(np.linspace(0, len(split) - 1, min(1000, len(split))).astype(int))
     images = split.take(positions)[0].astype(np.float64) / 255
     border = float(border_means(images).mean())
-    return {"border": round(border, 4), "mean": round(float(images.mean()), 4)}
+    facts = {"border": border, "mean": float(images.mean()), "max": float(images.max())}
+    return {name: round(value, 4) for name, value in facts.items()}
 
 
 def border_means(images: np.ndarray) -> np.ndarray:

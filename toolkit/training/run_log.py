@@ -35,6 +35,7 @@ _PLACES = {
     "dataset": "a tf.data.Dataset of the plugin: a resume reads past its first examples, and has "
     "the same bits only if the data set repeats itself exactly",
 }
+_DARK = 1 / 8  # images without a brighter pixel get a note
 
 
 class RunLog(SessionRecord):
@@ -95,6 +96,12 @@ class RunLog(SessionRecord):
         log(f"data   {dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
         for note in dataset.notes:
             log(f"data   {note}")
+        highest = (folder.state()["data"]["ink"] or {}).get("max", 1.0)
+        if highest < _DARK and not job.options.normalize:
+            log(
+                f"data   the images are dark, with values up to {highest * 255:.0f} of 255, as of "
+                "12 bits in 16; see --normalize"
+            )
         if self._plan.reader.kind in _PLACES:
             log(f"data   {_PLACES[self._plan.reader.kind]}")
         if best is not None:
