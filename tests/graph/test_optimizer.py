@@ -72,6 +72,14 @@ def test_clip_by_norm_scales_each_variable_alone():
     assert weights["b"] == [-0.5]  # within the limit
 
 
+@pytest.mark.parametrize("dtype, size", [(tf.float64, 1.0), (tf.float16, 100.0)])
+def test_gradients_of_two_types_are_clipped_by_their_common_norm(dtype, size):
+    a, b = create_variable("a", [0.0]), tf.get_variable("b", [1], dtype, tf.zeros_initializer())
+    loss = tf.reduce_sum(3 * size * a) + tf.cast(tf.reduce_sum(4 * size * b), tf.float32)
+    weights = train(loss, clip="global-norm", clip_limit=1.0)  # 400 squared is no float16
+    assert weights == {"a": pytest.approx([-0.6]), "b": pytest.approx([-0.8], rel=1e-3)}
+
+
 def test_the_logged_norm_is_that_of_all_gradients_before_clipping():
     a, b = create_variable("a", [0.0]), create_variable("b", [0.0])
     run = make_run(**dict(SGD, clip="value", clip_limit=1.0))

@@ -151,8 +151,10 @@ def test_updates_that_would_mix_their_accumulated_gradients_are_refused(names, s
         run.gradients(loss, [variables[name] for name in sets[1]], names[1])
 
 
-def test_weight_decay_shrinks_matrices_apart_from_the_gradient_and_no_vectors():
-    w, b = create_variable("w", [[1.0]]), create_variable("b", [1.0])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+def test_weight_decay_shrinks_matrices_apart_from_the_gradient_and_no_vectors(dtype):
+    ones = {name: tf.ones(shape, dtype) for name, shape in (("w", [1, 1]), ("b", [1]))}
+    w, b = (tf.get_variable(name, initializer=value) for name, value in ones.items())
     weights = train(tf.reduce_sum(w) + 0 * tf.reduce_sum(b), learning_rate=0.1, weight_decay=0.5)
     # 1 - 0.1 x 1 = 0.9, and 0.1 x 0.5 of that is subtracted.
     assert weights == {"w": [[pytest.approx(0.855)]], "b": [1]}

@@ -27,7 +27,7 @@ from .optimizers.schedules import learning_rate
 from .replica import ALONE, Replica
 from .step_strategy import PlainStep
 from .step_sums import add_scalars
-from .updates import Update, changes_in_step, copy_state_updates, create_counter
+from .updates import Update, changes_in_step, copy_state_updates, create_counter, widen
 
 
 class StepBuilder:
@@ -139,7 +139,7 @@ class StepBuilder:
             )
         self._note_trained(name, {v.op.name for v in trained})
         moving, (loss, *gradients) = self._replica.mean_updates(moving, [loss, *gradients])
-        squares = tf.add_n([self.strategy.squared_norm(g) for g in gradients])
+        squares = tf.add_n([self.strategy.squared_norm(g) for g in widen(gradients)])
         norm = tf.sqrt(tf.reshape(squares, []))
         parts = optimizers.parts(trained)
         for part in parts:

@@ -117,8 +117,8 @@ def _update_variables(
                     rate = part.optimizer.learning_rate
                     factors = {d: rate * d for d in part.weight_decays.values()}
                     decays = [(v, part.weight_decays.get(v.op.name)) for v in part.variables]
-                    decayed = [v.assign_sub(factors[d] * v.read_value()) for v, d in decays if d]
-                    changed = tf.group(*decayed)
+                    pairs = [(v, tf.cast(factors[d], v.dtype)) for v, d in decays if d]
+                    changed = tf.group(*[v.assign_sub(f * v.read_value()) for v, f in pairs])
             changes.append(changed)
     change = tf.group(*changes)
     if update.after is None:
@@ -131,11 +131,20 @@ def clip(gradients: Sequence[Any], how: str, limit: float) -> List[Any]:
     """Limit dense gradients: each element by "value", each gradient by "norm", all together by
     "global-norm", or "none".
     """
+    limited = widen(gradients)
     if how == "value":
-        return [tf.clip_by_value(g, -limit, limit) for g in gradients]
-    if how == "norm":
-        return [tf.clip_by_norm(g, limit) for g in gradients]
-    return tf.clip_by_global_norm(gradients, limit)[0] if how == "global-norm" else list(gradients)
+        limited = [tf.clip_by_value(g, -limit, limit) for g in limited]
+    elif how == "norm":
+        limited = [tf.clip_by_norm(g, limit) for g in limited]
+    elif how == "global-norm":
+        limited = tf.clip_by_global_norm(limited, limit)[0]
+    return [tf.cast(x, g.dtype) for x, g in zip(limited, gradients)]
+
+
+def widen(gradients: Sequence[Any]) -> List[Any]:
+    """The gradients in one dtype, to add their squares: float64 if one has it, else float32."""
+    dtype = tf.float64 if any(g.dtype == tf.float64 for g in gradients) else tf.float32
+    return [tf.cast(gradient, dtype) for gradient in gradients]
 
 
 def _check_changed(gradients: Any, variables: Sequence[Any]) -> List[Any]:
