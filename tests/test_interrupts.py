@@ -1,6 +1,7 @@
 """Ctrl-C where the training loop does not handle it: what the command says, and what is left."""
 
 import os
+import signal
 from pathlib import Path
 
 import process_fixtures
@@ -21,9 +22,13 @@ def run_words(plugin, data):
     return ["run", "--plugin", plugin, *flags]
 
 
-def test_a_run_that_is_interrupted_before_its_first_step_says_so(cli, data):
-    result = cli(*run_words(write_plugin(INTERRUPTED_BUILD), data))
-    assert result.code == 130
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_interrupted_before_its_first_step_says_so(cli, data, signum):
+    body = INTERRUPTED_BUILD.replace(
+        "raise KeyboardInterrupt", f"import os; os.kill(os.getpid(), {int(signum)})"
+    )
+    result = cli(*run_words(write_plugin(body), data))
+    assert result.code == 128 + signum
     assert result.err == "Interrupted before the first step; nothing was trained.\n"
     assert not os.path.exists("r")
 

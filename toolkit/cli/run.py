@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -22,6 +23,7 @@ from ..preset_choice import recorded_choices
 from ..storage.branch import create_branch, find_branch_point
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
+from ..training.signals import FirstSignal
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
 from .common import flag, print_result, switch
@@ -281,15 +283,18 @@ def _train(order: Order, job: Job, is_branch: bool = False, is_trained: bool = F
 
 @contextlib.contextmanager
 def report_interrupt_of(folder: RunFolder, cluster: Optional[Cluster]) -> Iterator[None]:
-    """Turn a Ctrl-C in the block, before a step or in the test, into an InterruptedRun that says
+    """Turn a signal in the block, before a step or in the test, into an InterruptedRun that says
     what the run has saved.
     """
+    first = FirstSignal(lambda signum: signal.default_int_handler(signum, None))
     try:
-        yield
+        with first:
+            yield
     except KeyboardInterrupt:
+        signum = first.signum or signal.SIGINT
         if folder.is_new:
             text = "Interrupted before the first step; nothing was trained."
-            raise InterruptedRun(text) from None
+            raise InterruptedRun(text, signum=signum) from None
         checkpoints = folder.checkpoints.list()
         saved = "no step was saved yet"
         if checkpoints:
@@ -297,6 +302,7 @@ def report_interrupt_of(folder: RunFolder, cluster: Optional[Cluster]) -> Iterat
         raise InterruptedRun(
             f"Interrupted; {saved} in {folder}.",
             hint=f"Continue with: {describe_resume(cluster, folder.argument)}",
+            signum=signum,
         ) from None
 
 
