@@ -211,6 +211,12 @@ def test_a_hook_that_fails_at_the_end_loses_no_step(data):
     assert steps_of("run") == [2, 3]
 
 
+def test_a_session_that_is_lost_in_the_end_of_a_hook_is_a_fault_of_the_machine(data):
+    hook = type("Ends", (SessionHook,), {"end": lambda self, session: lose_session(2)})()
+    with pytest.raises(RetryError, match="the machine has gone"):
+        testing.train(with_hooks(hook), "run", data=data, steps=2, evaluate="no")
+
+
 def test_a_worker_that_a_plugin_has_forked_ends_when_it_is_asked_to():
     worker = multiprocessing.get_context("fork").Process(
         target=lambda: os.kill(os.getpid(), signal.SIGTERM)  # as `worker.terminate()` does

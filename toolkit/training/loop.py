@@ -131,19 +131,18 @@ class Loop:
             init_feed_dict=self._weights.feeds(self.tf_graph) if self._weights else None,
             init_fn=lambda _, session: self.restore(session),
         )
-        with self.tf_graph.as_default(), FirstSignal(self.interrupt):
-            with translated_errors(self):
-                monitored = open_session(master, scaffold, config, [self._hooks])
-            with monitored:
-                try:
-                    while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
-                        monitored.run_step_fn(self._run_to_next_due_step)
-                        if monitored.should_stop():  # by a thread of a hook from elsewhere
-                            self.request_stop(ASKED)
-                except BaseException as error:
-                    self._end(error)
-                    raise
-                self._end(None)
+        with self.tf_graph.as_default(), FirstSignal(self.interrupt), translated_errors(
+            self
+        ), open_session(master, scaffold, config, [self._hooks]) as monitored:
+            try:
+                while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
+                    monitored.run_step_fn(self._run_to_next_due_step)
+                    if monitored.should_stop():  # by a thread of a hook from elsewhere
+                        self.request_stop(ASKED)
+            except BaseException as error:
+                self._end(error)
+                raise
+            self._end(None)
         if self._signum is not None:
             raise InterruptedRun("", signum=self._signum)
         is_last = self.is_last(self.step)
