@@ -7,12 +7,15 @@ import os
 import numpy as np
 import pytest
 from file_fixtures import edit, read_json, sha256s
+from hook_fixtures import with_hooks
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 from run_fixtures import EXTRA, RENAMED, damage, sessions, write_plugin
 
 import toolkit
-from toolkit import UsageError, hookimpl, option
+from toolkit import SessionHook, UsageError, hookimpl, option
+from toolkit.storage.run_folder import RunFolder
 from toolkit.testing import fingerprint, tensors
+from toolkit.testing import train as train_object
 
 FLAGS = ["--steps", 6, "--log-steps", 1]
 
@@ -164,6 +167,18 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run, more):
     assert result.code == 0 and "Nothing left to do" in result.err
     assert result.err.endswith("To train longer, set a larger --steps or --epochs.\n")
     assert sha256s(run) == before
+
+
+@pytest.mark.parametrize("method", ["begin", "set_state"])
+def test_a_finished_run_whose_resume_a_session_hook_refuses_stays_finished(cli, run, method):
+    def refuse(self, *_):
+        raise UsageError("It has ended.")
+
+    hook = type("Refuses", (SessionHook,), {method: refuse})()
+    with pytest.raises(UsageError, match="It has ended"):
+        train_object(with_hooks(hook), str(run), steps=8)
+    assert RunFolder(str(run)).state()["status"] == "finished"
+    assert cli("verify", run).code == 0  # config.json, too, is that of its last session
 
 
 @pytest.fixture

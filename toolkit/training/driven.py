@@ -206,6 +206,7 @@ class DrivenRun:
         }
         changes = self._record.begin_session(config, argv, session, lambda: run_facts)
         start = self._checkpoint
+        folder.write_config(config)
         folder.checkpoints.begin_session(start, self.warn, **session, total_steps=total_steps)
         self.journal.cut_back(journals.read_state(start)[0] if start else None)
         return changes

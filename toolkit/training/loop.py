@@ -20,7 +20,7 @@ One step, from its beginning to its end (paths below toolkit/):
 7. `stop`: asks for the end at the last step or after --max-secs (training/hooks/timed.py).
 
 A resume: `Trainer._open` has chosen the checkpoint, and `Trainer._train` has seen that it fits the
-model. `Loop.restore` gives their state to variables, folder, hooks, other processes and input; then
+model. `Loop.restore` gives their state to variables, hooks, folder, other processes and input; then
 `Loop.begin_session` lets the hooks begin, of which `evaluation` repeats that of the checkpoint.
 """
 
@@ -304,15 +304,17 @@ class Loop:
                 raise CheckpointError(
                     f"{checkpoint.path} cannot be restored: {summarize_tf_error(str(error))}."
                 ) from error
+        # The hooks' memory, which one may refuse: then the run stays as it is.
+        self._hooks.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
         # The folder: an entry of this session; what came after the checkpoint goes.
         warn, facts = self._console.warn, trainer.log.session_facts()
+        folder.write_config(self._job.config)
         folder.checkpoints.begin_session(checkpoint, warn, **facts)
         # At the beginning, the values of --init-from, and those that are computed from the data.
         if checkpoint is None:
             run, read_split = self._graph.run, trainer.run_data.prepare_split
             assign_initial_values(session, run, self._job.plugins, read_split, self._weights)
-        # The hooks' memory, the other processes, and the input, at its position.
-        self._hooks.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
+        # The other processes, and the input, at its position.
         self._peers.begin(session, self.step)
         self.reader.initialize(session, self.step)
 

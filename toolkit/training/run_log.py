@@ -62,7 +62,7 @@ class RunLog(SessionRecord):
         def run_facts() -> Dict[str, Any]:
             return {**provenance.run_facts(job.plugins, run_data), **self._parent_facts()}
 
-        # The folder: its configuration and the run, or the changes of a resume.
+        # The folder: its configuration and the run.
         if job.allow_other_data and not folder.is_new:
             facts["data_facts"] = run_facts()["data"]
         differences = self.begin_session(job.config, job.argv, facts, run_facts)

@@ -45,7 +45,7 @@ class SessionRecord:
         session: Dict[str, Any],
         run_facts: Callable[[], Dict[str, Any]],
     ) -> List[str]:
-        """Write the run where it is new, else what changes in its configuration, and open its log.
+        """Write the run where it is new, and open its log.
 
         `session` has facts of the session, to which those of its beginning are added. Returns why
         its bits may not be those of an undisturbed run, a clause each.
@@ -58,7 +58,6 @@ class SessionRecord:
             self.seconds_before = folder.state()["seconds"]
             sessions = folder.commits.sessions()
             changes = find_session_changes(sessions[-1], session) if sessions else []
-            folder.write_config(config)
         self._console.file.open(folder.path, list(argv))
         session.update(argv=list(argv), seconds_before=self.seconds_before)
         session.update(session_start=time.time())
@@ -115,7 +114,8 @@ class SessionRecord:
         elif isinstance(error, RetryError):
             error.hint = " ".join(text for text in (error.hint, resume) if text)
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
-            self._write_end(status, step, error.message, seconds, exit_code=error.exit_code)
+            if self._folder.state()["status"] != FINISHED:  # else no session has begun since
+                self._write_end(status, step, error.message, seconds, exit_code=error.exit_code)
 
     def fail_test(self, error: BaseException) -> None:
         """Write that the test failed after the training, for who waits for the end of the run."""
