@@ -52,6 +52,16 @@ def session_hooks():
 Error: Session hook Mine of plugin 'bad' has 5 as 'every' ({here}).
 Set every = toolkit.Every(steps), or toolkit.Every(secs=seconds).
 
+# hook without a due step
+class Mine(toolkit.SessionHook):
+    def next_due_step(self, step):
+        step + 5
+@hookimpl  # here
+def session_hooks():
+    return [Mine()]
+Error: Session hook Mine of plugin 'bad' returned None from 'next_due_step' ({here}).
+It returns a number; infinity for never.
+
 # hook fetches loop (--steps-per-call 2)
 class Mine(toolkit.SessionHook):
     every = toolkit.Every(1)

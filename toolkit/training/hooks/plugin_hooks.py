@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import numbers
 from typing import Any, Container, Dict, Iterator, List, Optional
 
 from ...autopsy.op_traceback import plugin_lines
@@ -114,7 +115,14 @@ class PluginHook(RunHook):
         check = refused_variables(place) if method == "begin" else contextlib.nullcontext()
         try:
             with check, capture_log(self.loop.log):
-                return super().call(method, *arguments)
+                result = super().call(method, *arguments)
+            if method in ("next_due_step", "deadline") and not isinstance(result, numbers.Real):
+                raise ToolkitError(
+                    f"{self._subject} returned {describe_value(result)} from '{method}' "
+                    f"({self._place}).",
+                    hint="It returns a number; infinity for never.",
+                )
+            return result
         except (ToolkitError, *_LOOP_ERRORS):
             raise
         except (Exception, SystemExit) as error:
