@@ -145,6 +145,12 @@ assert sess.run([w * 1.0, w + 1.0], {w: 5.0}) == [5.0, 6.0]
 sess.run(w.initializer)
 assert sess.run("Variable:0") == 2.0
 """,
+    "a variable whose shape is not checked takes values of any": """
+w = tf.Variable([], validate_shape=False)
+sess.run(w.initializer)
+sess.run(tf.assign(w, [[1.0, 2.0]], validate_shape=False))
+assert sess.run(w).tolist() == [[1, 2]]
+""",
     "an augmented assignment to a name of a variable makes a tensor": """
 w = more = less = double = half = power = tf.Variable(3.0)
 more += 1.0

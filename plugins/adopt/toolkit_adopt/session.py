@@ -172,6 +172,12 @@ class Sessions:
         patches.wrap(base, "_do_run", do_run)
         patches.wrap(base, "make_callable", make_callable)
         patches.wrap(base, "_make_callable_from_options", from_options)
+        def init_variable(original, self, *args, validate_shape=True, shape=None, **kwargs):
+            if not validate_shape and shape is None:  # then it may be assigned values of any shape
+                shape = tf.TensorShape(None)
+            original(self, *args, validate_shape=validate_shape, shape=shape, **kwargs)
+
+        patches.wrap(resource_variable_ops.ResourceVariable, "__init__", init_variable)
         variable = resource_variable_ops.BaseResourceVariable
         patches.replace(variable, "__bool__", lambda self: True)
         for name in ("add", "sub", "mul", "truediv", "pow"):  # then `x += 1` is `x = x + 1`
