@@ -210,6 +210,7 @@ try:
         sess.run(train, batch())
 except KeyboardInterrupt:
     print("saved", flush=True)
+    sys.exit(1)  # as click does
 """
     path = adopted(tmp_path, START + text, code=130)
     assert "Interrupted: the next train call is the last" in capfd.readouterr().err

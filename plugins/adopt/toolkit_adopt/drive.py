@@ -117,7 +117,7 @@ class Drive(Observer):
         try:
             self.run_script()
         except SystemExit as end:
-            if end.code not in (None, 0):
+            if end.code not in (None, 0) and not self.is_over:  # as click does after Ctrl-C
                 return ToolkitError(f"{name} ended with exit code {end.code}.")
         except KeyboardInterrupt:
             if not self._signum:
