@@ -84,6 +84,13 @@ def test_a_dry_run_refuses_a_thread_for_which_the_script_waits(tmp_path, capfd):
     assert "refused script.py calls a session from a thread" in capfd.readouterr().out
 
 
+def test_a_dry_run_tells_the_first_line_of_an_error(tmp_path, capfd):
+    text = HEAD + INIT + "sess.run(tf.gather([1.0], tf.placeholder_with_default(5, [])))\n"
+    adopted(tmp_path, text, "--dry-run", code=1)
+    message = "script.py failed: InvalidArgumentError: indices = 5 is not in [0, 1).\nSee that"
+    assert message in capfd.readouterr().err
+
+
 def test_a_journal_over_its_limit_is_refused_and_goes_on_with_a_larger_one(tmp_path, capfd):
     text = HEAD + LOOP + "sess.run(tf.zeros([150000]))\nsess.run(tf.zeros([300000]))\n"
     path = adopted(tmp_path, text, "--commit-steps", "1", "--journal-limit", "1", code=1)

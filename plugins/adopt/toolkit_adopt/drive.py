@@ -189,7 +189,7 @@ class Drive(Observer):
         if self._replay is not None:
             hint += " What it wrote into files before may be in its way here: move that."
         error = ToolkitError(
-            f"{os.path.basename(path)} failed: {type(fault).__name__}: {_reason(fault)}{line}.",
+            f"{os.path.basename(path)} failed: {type(fault).__name__}: {reason_of(fault)}{line}.",
             hint=hint,
         )
         error.__cause__ = fault
@@ -375,7 +375,7 @@ class Drive(Observer):
         except tf.errors.OpError as error:
             if isinstance(values, Exception):
                 return
-            what = f"its data failed ({_reason(error)})"
+            what = f"its data failed ({reason_of(error)})"
             raise Mismatch(self.number, kind.title, what) from error
         if isinstance(values, Exception):
             return
@@ -384,7 +384,7 @@ class Drive(Observer):
             values[place] = handle
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The first line of what an error says; 2.x begins with a title and where the op was made."""
     return re.sub(r"(?s)^Graph execution error:.*?\nNode: .*?\n", "", str(error)).partition("\n")[0]
 

@@ -21,6 +21,7 @@ import numpy as np
 from toolkit import DrivenRun, ToolkitError, UsageError, tf
 
 from .calls import Kind, digest, is_source
+from .drive import reason_of
 from .script import Observer
 from .variables import read_values
 
@@ -172,7 +173,7 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
     except Exception as error:
         if seen.failure is None:
             raise ToolkitError(
-                f"{name} failed: {type(error).__name__}: {error}.",
+                f"{name} failed: {type(error).__name__}: {reason_of(error)}.",
                 hint="See that it runs with its arguments; -v shows the traceback.",
             ) from error
     seen.files = sorted(_list_files(folder) - before)
