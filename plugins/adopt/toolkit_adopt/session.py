@@ -172,6 +172,7 @@ class Sessions:
         patches.wrap(base, "_do_run", do_run)
         patches.wrap(base, "make_callable", make_callable)
         patches.wrap(base, "_make_callable_from_options", from_options)
+
         def init_variable(original, self, *args, validate_shape=True, shape=None, **kwargs):
             if not validate_shape and shape is None:  # then it may be assigned values of any shape
                 shape = tf.TensorShape(None)
