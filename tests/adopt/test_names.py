@@ -109,6 +109,10 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
             tf.nothing_in_function_of_branch
         def never():
             tf.nothing_in_idle_function
+        @used
+        def dense():  # another one than that of tf.layers
+            tf.nothing_in_idle_layer
+        tf.layers.dense
         def used():
             return tf.nothing_in_function
         if __name__ == "__main__":

@@ -46,13 +46,16 @@ def missing_names(path: str) -> List[Tuple[str, str, int]]:
     read, or is not in the syntax of this Python.
     """
     modules, trees = make_modules(), _read_files(os.path.abspath(path))
-    code = [node for tree in trees.values() for node in _walk_beside_branches(tree)]
-    named = {getattr(node, "id", getattr(node, "attr", "")) for node in code}
-    named |= {node.name for node in code if isinstance(node, ast.alias)}
+    bound = {file: _bind_names(tree) for file, tree in trees.items()}
+    named = set()  # of what is the files' own
     given = set()  # what the script itself puts into modules
+    for file, tree in trees.items():
+        code = [node for node in _walk_beside_branches(tree) if not _resolve(node, bound[file])]
+        named |= {getattr(node, "id", getattr(node, "attr", "")) for node in code}
+        named |= {node.name for node in code if isinstance(node, ast.alias)}
     found: Dict[Optional[str], Tuple[str, int]] = {}  # missing name -> where it is used first
     for file, tree in trees.items():
-        names = _bind_names(tree)
+        names = bound[file]
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 given.add(_resolve(node, names))
@@ -162,7 +165,7 @@ def _uses(node: Any, names: Names, named: Any) -> Iterator[Tuple[str, int]]:
             yield path, node.lineno
     elif isinstance(node, _DEFINITIONS):  # without annotations
         defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-        is_used = node.decorator_list or node.name in named or node.name.startswith("__")
+        is_used = node.name in named or node.name.startswith("__")
         children = [*node.decorator_list, *defaults, *(node.body if is_used else [])]
     elif isinstance(node, ast.Try):
         children = [*node.orelse, *node.finalbody]
