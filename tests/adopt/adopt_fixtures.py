@@ -106,7 +106,7 @@ for epoch in range(3):
         except tf.errors.OutOfRangeError:
             break
 """,
-    # A folder with the time and entropy in its name, in which it saves by its own Saver and
+    # Folders with the time and entropy in their names, in one of which it saves by its own Saver and
     # restores, when it starts and in the end; bytes that end in zeros; a condition on a variable.
     "saver": """
 import datetime, secrets, tempfile, time, uuid
@@ -118,6 +118,8 @@ names += [str(np.random.PCG64().random_raw()), time.asctime(), str(datetime.date
 out = os.path.join(tempfile.mkdtemp(), "checkpoint", "-".join(names))
 if not os.path.exists(out):
     os.makedirs(out)
+os.makedirs(os.path.join(out, "logs", "train"))
+os.mkdir(os.path.join(out, "logs", "test"))
 saver = tf.train.Saver(max_to_keep=5)
 sess = tf.InteractiveSession()
 assert sess.run(tf.io.serialize_tensor(tf.zeros([3]))).endswith(b"\\0")

@@ -25,7 +25,7 @@ from toolkit import DivergedError, DrivenRun, InterruptedRun, ToolkitError, Usag
 from .calls import SUMMARIES, Kind, scalars_of
 from .inference import GRAPH
 from .journal import Mismatch, Recorder
-from .observations import digest_of_generators
+from .observations import digest_of_generators, keep_folders
 from .patches import Patches
 from .script import Observer
 from .variables import read_values, write_values
@@ -93,6 +93,7 @@ class Drive(Observer):
             run.console.log(f"note   no longer bit-exact: {'; '.join(changes)}")
         if run.restart is not None:
             self._replay = run.journal.open()
+            keep_folders(patches, self.folders)
             run.console.log(
                 f"resume from step {run.restart.step}: {run.restart.values['calls']} calls are "
                 "answered from the journal"
