@@ -44,7 +44,10 @@ assert keras.layers.core is old and old.Dense is Same is Dense and set_session i
 assert keras.utils.np_utils.to_categorical is to_categorical is keras.utils.to_categorical
 """
 OF_STAND_INS = """
+import tensorflow.nn as nn
 from tensorflow.contrib.keras import layers as of_contrib
+from tensorflow.layers import dense
+assert nn is tf.nn is tf1.nn and dense is tf1.layers.dense  # and none of version 2
 assert of_contrib.Dense is tf.contrib.keras.layers.Dense is Dense
 assert tf1.contrib.layers.conv2d is layers.conv2d
 assert tf.contrib.distributions.Normal is tf.distributions.Normal

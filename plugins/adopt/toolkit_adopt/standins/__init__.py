@@ -146,6 +146,12 @@ def has_own_contrib() -> bool:
     return hasattr(_REAL, "contrib")
 
 
+def _loaded(name: str) -> Dict[str, types.ModuleType]:
+    """A module and those below it that are loaded, by what comes after its name."""
+    modules = sys.modules.items()
+    return {k[len(name) :]: x for k, x in modules if k == name or k.startswith(name + ".")}
+
+
 def _keras_modules() -> Dict[str, types.ModuleType]:
     """The Keras of this TensorFlow's graphs under the names by which scripts import it.
 
@@ -160,11 +166,7 @@ def _keras_modules() -> Dict[str, types.ModuleType]:
         if own is None or own.loader is None:  # a folder without an __init__.py hides no module
             roots.append("keras")
     importlib.import_module(name)
-    found = {
-        each[len(name) :]: module
-        for each, module in sys.modules.items()
-        if each == name or each.startswith(name + ".")
-    }
+    found = _loaded(name)
     made = {root + path: module for root in roots for path, module in found.items()}
     if "keras" in roots:
         for path, sources in _OLD_KERAS.items():
@@ -211,6 +213,10 @@ def make_modules() -> Dict[str, types.ModuleType]:
             while name:  # and the packages that it is in
                 made.setdefault(f"tensorflow.{name}", make_stand_in(name))
                 name = name.rpartition(".")[0]
+        own = tf.nn.__name__.rpartition(".")[0]
+        for path in _loaded(own):  # else `import tensorflow.nn` puts that of 2.x into `tensorflow`
+            if path and not path.startswith(".compat"):
+                made.setdefault("tensorflow" + path, operator.attrgetter(path[1:])(tf))
     for name in TUTORIALS:
         made.setdefault(name, make_stand_in(name.partition(".")[2]))
     made.update(_keras_modules())
