@@ -30,7 +30,8 @@ INIT = "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
 START = HEAD + TRAIN + INIT
 
 SCRIPTS = {
-    # Dropout by a fed rate, a fed bool, a schedule in Python, entropy, .eval(), Operation.run().
+    # Dropout by a fed rate, a fed bool, a schedule in Python, entropy, .eval(), Operation.run(), a
+    # writer of summaries in the graph.
     "feeds": """
 keep = tf.placeholder(tf.float32, [], name="keep")
 rate = tf.placeholder(tf.float32, [], name="rate")
@@ -40,13 +41,18 @@ out = tf.matmul(tf.nn.dropout(tf.where(flag, x, 2.0 * x), keep), v, name="out")
 loss = tf.reduce_mean(tf.square(out - y), name="loss")
 train = tf.train.AdamOptimizer(rate).minimize(loss)
 np.random.seed(None)
+summary, step = tf.contrib.summary, tf.train.get_or_create_global_step()
+with summary.create_file_writer("logs").as_default(), summary.always_record_summaries():
+    summary.scalar("rate", rate, step=step)
 with tf.Session() as sess:
     tf.global_variables_initializer().run()
+    sess.run(summary.summary_writer_initializer_op())
     value = 0.1
     for i in range(12):
         feed = {keep: 0.5, rate: value, flag: True}
         feed.update(batch())
         train.run(feed)
+        sess.run(summary.all_summary_ops(), {rate: value})
         if i % 3 == 2 and loss.eval({x: data, y: target, keep: 1.0, flag: True}) < 100:
             value *= 0.5
 """,

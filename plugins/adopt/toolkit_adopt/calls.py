@@ -43,6 +43,7 @@ _RESOURCES = (
     *(*_NEXTS, "MakeIterator", "InitializeTableV2"),
     *("InitializeTableFromTextFileV2", "LookupTableInsertV2", "LookupTableImportV2"),
     "TakeManySparseFromTensorsMap",  # of sparse tensors that went through a queue
+    *("CreateSummaryFileWriter", "CreateSummaryDbWriter"),
 )
 _PASSING = (  # types of ops whose output is their input
     *("Enter", "RefEnter", "Identity", "RefIdentity", "Switch", "RefSwitch"),

@@ -41,6 +41,9 @@ from ..patches import Patches
 _STEPS = "assert_global_step create_global_step get_global_step get_or_create_global_step"
 _CHECKPOINTS = "init_from_checkpoint list_variables load_checkpoint load_variable"
 _AUDIO = "audio_spectrogram decode_wav encode_wav mfcc"
+_SUMMARIES = """all_summary_ops=all_v2_summary_ops always_record_summaries audio create_file_writer
+    flush generic histogram image initialize never_record_summaries scalar
+    record_summaries_every_n_global_steps summary_writer_initializer_op"""
 _HOOKS = "stop_if_no_decrease_hook stop_if_no_increase_hook"
 _LOSSES = "get_losses get_regularization_losses get_total_loss"
 _TABLES = """HashTable IdTableWithHashBuckets KeyValueTensorInitializer MutableHashTable
@@ -49,12 +52,15 @@ _TABLES = """HashTable IdTableWithHashBuckets KeyValueTensorInitializer MutableH
 _OPS, _LAYERS = "contrib.framework.python.ops", "contrib.layers.python.layers"
 _ALL_LAYERS = f"contrib.layers {_LAYERS} contrib.slim"
 _TPU = "contrib.tpu.python.tpu.tpu_"
-NAMES = (  # modules, where their names are today, and these, or all of them: .x is of this folder
+# Modules, where their names are today, and these, or all of them: .x is of this folder, a=b is the
+# name b of today.
+NAMES = (
     (_ALL_LAYERS, ".initializers .layers .normalization .training", ""),
     ("contrib.crf", ".crf", ""),
     ("contrib.data estimator.inputs", ".inputs", ""),
     ("contrib.data", "data.experimental", ""),
     ("contrib.distributions", "distributions", ""),
+    ("contrib.eager", "", "GradientTape Variable enable_eager_execution executing_eagerly"),
     ("contrib.estimator estimator.experimental", ".estimator", _HOOKS),
     (f"contrib.framework contrib.slim contrib.slim.utils {_LAYERS}.utils", ".scopes", ""),
     (f"{_OPS} {_OPS}.variables", ".scopes", ""),
@@ -82,6 +88,7 @@ NAMES = (  # modules, where their names are today, and these, or all of them: .x
     ("contrib.seq2seq", ".sequences", ""),
     ("contrib.slim.learning", ".training .learning", ""),
     ("contrib.slim.model_analyzer contrib.training", ".training", ""),
+    ("contrib.summary", "tensorflow.python.ops.summary_ops_v2", _SUMMARIES),
     ("contrib.tensorboard.plugins.projector", ".projector", ""),
     (f"contrib.tpu {_TPU}config {_TPU}estimator {_TPU}optimizer estimator.tpu", ".tpu", ""),
     ("estimator", ".estimator .canned", ""),
@@ -196,7 +203,8 @@ def make_stand_in(name: str) -> StandIn:
         for place in places.split(" ") if name in modules.split() else ():
             owner = _owner_of(place)
             chosen = names.split() or [each for each in dir(owner) if each[0] != "_"]
-            vars(made).update({each: getattr(owner, each) for each in chosen})
+            pairs = [each.split("=") for each in chosen]
+            vars(made).update({pair[0]: getattr(owner, pair[-1]) for pair in pairs})
     vars(made)["__all__"] = [each for each in vars(made) if each[0] != "_"]
     return made
 
