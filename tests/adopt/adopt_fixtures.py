@@ -112,7 +112,7 @@ for epoch in range(3):
         except tf.errors.OutOfRangeError:
             break
 """,
-    # Folders with the time and entropy in their names, in one of which it saves by its own Saver and
+    # Folders with the time and entropy in their names, in which it saves by its own Saver and
     # restores, when it starts and in the end; bytes that end in zeros; a condition on a variable.
     "saver": """
 import datetime, secrets, tempfile, time, uuid

@@ -80,6 +80,7 @@ def test_all_forms_of_import_find_the_same_things(installed):
     assert slim.model_analyzer.analyze_vars is space["model_analyzer"].analyze_vars
     assert space["input_data"].read_data_sets.__module__ == "toolkit_adopt.standins.mnist"
     assert space["initializers"].xavier_initializer and space["utils"].collect_named_outputs
+    assert [space["utils"].n_positive_integers(2, each) for each in (3, [4, 5])] == [(3, 3), (4, 5)]
     assert space["rnn"].static_rnn and tf.estimator.ModeKeys.PREDICT == "infer"
     assert not tf.executing_eagerly() and tf.placeholder is tf1.placeholder
     assert tf.__version__ == tf1.__version__ and tf.layers.dense

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from toolkit import tf
 
@@ -50,7 +50,7 @@ class Layer:
         """The static number of the inputs' channels."""
         return int(self.inputs.shape.as_list()[self.axis])
 
-    def per_axis(self, values: List[Any], channels: Any = 1, examples: Any = 1) -> List[Any]:
+    def per_axis(self, values: Sequence[Any], channels: Any = 1, examples: Any = 1) -> List[Any]:
         """One value for each axis of a tensor."""
         if self._is_channels_first:
             return [examples, channels, *values]

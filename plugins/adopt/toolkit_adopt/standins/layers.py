@@ -13,12 +13,15 @@ from typing import Any, List
 from toolkit import tf
 
 from .layer import OPTIONS, Layer, as_layer
-from .scopes import add_arg_scope, collect_named_outputs, model_variable, smart_cond
+from .scopes import (
+    add_arg_scope,
+    collect_named_outputs,
+    model_variable,
+    n_positive_integers,
+    smart_cond,
+)
 
-
-def _pair(value: Any, count: int = 2) -> List[int]:
-    """One number for each of `count` axes."""
-    return [int(each) for each in value] if hasattr(value, "__len__") else [int(value)] * count
+_pair = functools.partial(n_positive_integers, 2)
 
 
 def _convolution(name: str) -> Any:
@@ -27,8 +30,9 @@ def _convolution(name: str) -> Any:
     ):
         """A convolution over the axes between examples and channels."""
         axes = layer.rank - 2
-        shape = [*_pair(kernel_size, axes), layer.channels, num_outputs]
-        arguments = padding.upper(), _pair(stride, axes), _pair(rate, axes), data_format
+        kernel, *steps = (n_positive_integers(axes, each) for each in (kernel_size, stride, rate))
+        arguments = (padding.upper(), *steps, data_format)
+        shape = [*kernel, layer.channels, num_outputs]
         return tf.nn.convolution(layer.inputs, layer.variable("weights", shape), *arguments)
 
     convolve.__name__ = name  # of the scopes that `repeat` and `stack` open

@@ -8,7 +8,7 @@ import collections
 import contextlib
 import functools
 import re
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple, Union
 
 from toolkit import tf
 
@@ -79,6 +79,11 @@ def convert_collection_to_dict(collection: str) -> Any:
 def get_variable_collections(collections: Any, name: str) -> List[str]:
     """Those of a variable of a layer, of a list for all or a dictionary by names."""
     return list((collections.get(name) if isinstance(collections, dict) else collections) or [])
+
+
+def n_positive_integers(n: int, value: Any) -> Tuple[int, ...]:
+    """One number for each of n axes, of one for all or of one each."""
+    return tuple(map(int, value)) if hasattr(value, "__len__") else (int(value),) * n
 
 
 def constant_value(value: Any) -> Any:
