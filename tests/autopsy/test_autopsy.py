@@ -21,7 +21,7 @@ from toolkit.convolutions import halve
 from toolkit.options import resolve
 from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder
-from toolkit.training.setup import training_reader, training_run
+from toolkit.training.setup import begin_graph
 
 HERE = os.path.abspath(__file__)
 NAN, INF = float("nan"), float("inf")
@@ -50,8 +50,7 @@ def examine_step(plugin, data, step=0, checkpoint=None, **options):
     run_data = open_run_data(plugins, resolved)
     return examine(
         plugins,
-        lambda: training_reader(resolved, run_data),
-        lambda reader: training_run(resolved, run_data, "", reader),
+        lambda: begin_graph(resolved, run_data, ""),
         checkpoint,
         step,
     )

@@ -19,7 +19,7 @@ from ..storage.run_folder import RunFolder
 from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
 from ..training.initial_weights import check_model, open_initial_weights, read_parents
-from ..training.setup import training_reader, training_run
+from ..training.setup import begin_graph
 from .checks import Fault, fault_of_error, join_steps, run_checks
 
 Value = TypeVar("Value")
@@ -225,12 +225,10 @@ def diagnose_model(
     start = _try(folder.checkpoints.newest)
     if start is not None:
         try:
-            with tf.Graph().as_default() as graph:
-                reader = training_reader(options, run_data)
-                run = training_run(options, run_data, folder.path, reader)
-                build_training(plugins, run, reader, graph)
-                check_model(folder, start)
-                size = len(tf.global_variables())
+            graph, reader, run = begin_graph(options, run_data, folder.path)
+            build_training(plugins, run, reader, graph)
+            check_model(folder, start, graph)
+            size = len(graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES))
             diagnosis.notes.append(f"The model fits its checkpoint of {size} variables.")
         except ToolkitError as error:
             diagnosis.add_error("model", error)

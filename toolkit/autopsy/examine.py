@@ -29,8 +29,7 @@ _READ_OPS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableV2
 
 def examine(
     plugins: Plugins,
-    make_reader: Callable[[], Any],
-    make_run: Callable[[Any], Run],
+    begin_graph: Callable[[], Tuple[tf.Graph, Any, Run]],
     checkpoint: Optional[str],
     step: int,
     begin: Optional[Callable[[tf.Session, Run], None]] = None,
@@ -38,11 +37,11 @@ def examine(
     """Repeat the step after `step`, the last good one, and find its first non-finite tensor; None
     where it was finite this time, see `NOT_REPRODUCED`. Nothing of the run is changed.
 
-    `make_reader` makes the reader of the training split, in a new graph, and `make_run` the `Run`
-    of that graph from the reader. `checkpoint` is the prefix of that of `step`; None for the
-    initial variables, instead of which `begin`, if there is one, assigns what the run began with.
+    `begin_graph` makes a new graph, the reader of the training split in it, and its `Run`.
+    `checkpoint` is the prefix of that of `step`; None for the initial variables, instead of which
+    `begin`, if there is one, assigns what the run began with.
     """
-    repeated = _RepeatedStep(plugins, make_reader, make_run, checkpoint, step, begin)
+    repeated = _RepeatedStep(plugins, begin_graph, checkpoint, step, begin)
     with contextlib.closing(repeated):
         batch_tensors, positions = flatten(*repeated.graph.batch), repeated.positions
         for guard_values in repeated.graph.step.guard_values:
@@ -65,13 +64,11 @@ class _RepeatedStep:
     and a session that runs it from the same state each time. The arguments are those of `examine`.
     """
 
-    def __init__(self, plugins, make_reader, make_run, checkpoint, step, begin):
+    def __init__(self, plugins, begin_graph, checkpoint, step, begin):
         self.step, self._checkpoint, self._begin = step, checkpoint, begin
-        tf_graph = tf.Graph()
+        tf_graph, self._reader, run = begin_graph()
+        self.graph = build_training(plugins, run, self._reader, tf_graph)
         with tf_graph.as_default():
-            self._reader = make_reader()
-            run = make_run(self._reader)
-            self.graph = build_training(plugins, run, self._reader, tf_graph)
             self.positions = self._reader.positions(tf.constant(step, tf.int64))
             self._initialize = tf.global_variables_initializer()
             # As in training: local variables may depend on the weights, so they come after them.

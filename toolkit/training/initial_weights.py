@@ -106,12 +106,12 @@ def open_initial_weights(
     return InitialWeights(source, names)
 
 
-def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
-    """Compare a checkpoint with the variables of the default graph, before a session exists. Raises
+def check_model(folder: RunFolder, checkpoint: Checkpoint, graph: tf.Graph) -> None:
+    """Compare a checkpoint with the variables of a graph, before a session exists. Raises
     CheckpointError if the model is another one.
     """
     in_checkpoint = read_variable_specs(checkpoint.path)
-    in_graph = stored_specs(tf.global_variables())
+    in_graph = stored_specs(graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES))
     misfit = find_misfit(in_checkpoint, in_graph)
     if misfit:
         renamed = find_renamed_scope(in_checkpoint, in_graph)

@@ -23,7 +23,7 @@ from .best_metric import BestMetric
 from .hooks.runner import RunHook
 from .initial_weights import assign_initial_values
 from .session_record import SessionRecord
-from .setup import record_steps, training_reader, training_run
+from .setup import begin_graph, record_steps
 from .step_mode import TrainingPlan
 
 if TYPE_CHECKING:
@@ -181,8 +181,7 @@ class RunLog(SessionRecord):
                 return ""  # its state could not be saved: there is nothing to begin from
             finding = autopsy.examine(
                 job.plugins,
-                lambda: training_reader(job.options, self._run_data),
-                lambda reader: training_run(job.options, self._run_data, self._folder.path, reader),
+                lambda: begin_graph(job.options, self._run_data, self._folder.path),
                 start.path if start else None,
                 step,
                 None if start else self._begin_again,

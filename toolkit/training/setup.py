@@ -151,11 +151,8 @@ def check_options(options: CoreOptions, run_data: RunData, origins: Mapping[str,
         )
 
 
-def training_reader(
-    options: CoreOptions,
-    run_data: RunData,
-    pads_to_longest: bool = False,
-    replica: Replica = ALONE,
+def _training_reader(
+    options: CoreOptions, run_data: RunData, pads_to_longest: bool, replica: Replica
 ) -> Reader:
     """The reader of the split "train", in the current graph: of a replica's part of each batch."""
     split, batch_size = run_data.splits["train"], examples_per_step(options)
@@ -179,21 +176,25 @@ def training_reader(
     return make_reader(split, batch_size, reader_options, run_data.hooks)
 
 
-def training_run(
+def begin_graph(
     options: CoreOptions,
     run_data: RunData,
     folder: str,
-    reader: Reader,
-    strategy: PlainStep = PLAIN,
     replica: Replica = ALONE,
-) -> Run:
-    """The `Run` of training, for the graph of a reader, in a folder, its path. The options of a
-    replica have the number of its examples as `batch_size`.
+    strategy: PlainStep = PLAIN,
+    pads_to_longest: bool = False,
+) -> Tuple[tf.Graph, Reader, Run]:
+    """A new graph of training with the reader of a replica's examples, and its `Run`, in a folder,
+    its path. The options of a replica have the number of its examples as `batch_size`.
     """
+    tf_graph = tf.Graph()
+    with tf_graph.as_default(), tf.device(strategy.input_device):
+        reader = _training_reader(options, run_data, pads_to_longest, replica)
     total = total_steps(options, reader.num_examples)
     if replica.count > 1:
         options = options.model_copy(update={"batch_size": replica.num_examples})
-    return Run("train", options, run_data.spec, folder, total, strategy, replica=replica)
+    run = Run("train", options, run_data.spec, folder, total, strategy, replica=replica)
+    return tf_graph, reader, run
 
 
 def summarize_model(plugins: Plugins, resolved: Resolved) -> Dict[str, Any]:
@@ -202,11 +203,9 @@ def summarize_model(plugins: Plugins, resolved: Resolved) -> Dict[str, Any]:
     """
     run_data = open_run_data(plugins, resolved.options)
     options = choose_presets(resolved, run_data).options
-    with tf.Graph().as_default() as tf_graph:
-        reader = training_reader(options, run_data)
-        run = training_run(options, run_data, "", reader)
-        build_training(plugins, run, reader, tf_graph, False)
-        variables = list_model_variables(run, tf_graph)
+    tf_graph, reader, run = begin_graph(options, run_data, "")
+    build_training(plugins, run, reader, tf_graph)
+    variables = list_model_variables(run, tf_graph)
     scopes: Dict[str, List[Dict[str, Any]]] = {}  # such as each network of several
     for variable in variables:
         scopes.setdefault(variable["name"].partition("/")[0], []).append(variable)

@@ -7,9 +7,21 @@ which it began.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+)
 
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import HAS_XLA, tf
@@ -21,13 +33,13 @@ from ..graph.model_size import check_model_size
 from ..graph.ops import function_names, upstream
 from ..graph.run import step_builder_of
 from ..graph.session_config import choose_threads, session_config
-from ..graph.step_strategy import PLAIN, XLA, PlainStep
+from ..graph.step_strategy import PLAIN, XLA
 from ..options import CoreOptions
 from ..run_data import RunData
 from .hooks.plugin_hooks import build_plugin_hooks, refused_variables
 from .hooks.runner import RunHook
 from .peers import Place
-from .setup import Job, training_reader, training_run
+from .setup import Job, begin_graph
 from .step_runner import MAX_STEPS, StepRunner
 
 # XLA has to compile, here and again in the session of the run, which takes seconds.
@@ -70,16 +82,14 @@ class PlanBuilder:
     without `has_hooks`, which a follower has not, the plugins are asked for no session hooks.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        run_data: RunData,
-        place: Optional[Place] = None,
-        has_hooks: bool = True,
-    ):
-        self._job, self._plugins, self._run_data = job, job.plugins, run_data
-        self._options, self._replica, self._strategy = place or Place(job.options)
+    def __init__(self, job: Job, run_data: RunData, place: Place, has_hooks: bool = True):
+        self._plugins, self._run_data = job.plugins, run_data
+        self._options, self._replica, self._strategy = place
         self._has_hooks = has_hooks
+        # A new graph, with its reader and its run, from a strategy.
+        self._begin: Callable[..., Any] = functools.partial(
+            begin_graph, job.options, run_data, job.folder.path, self._replica
+        )
 
     def build(self, step: int = 0, was_compiled: Optional[bool] = None) -> TrainingPlan:
         """Build the complete plan after so many steps, which XLA compiled if `was_compiled`; None
@@ -157,15 +167,6 @@ class PlanBuilder:
         graph = build_compiled(self._plugins, run, reader, tf_graph, specs, max_steps)
         note = "the step is compiled by XLA"
         return plain._replace(graph=graph, reader=reader, is_compiled=True, note=note)
-
-    def _begin(self, strategy: PlainStep, pads_to_longest: bool = False):
-        """A new graph, with its reader and its run."""
-        options, run_data, path = self._job.options, self._run_data, self._job.folder.path
-        tf_graph = tf.Graph()
-        with tf_graph.as_default(), tf.device(strategy.input_device):
-            reader = training_reader(options, run_data, pads_to_longest, self._replica)
-        run = training_run(options, run_data, path, reader, strategy, self._replica)
-        return tf_graph, reader, run
 
     def _complete(self, plan: TrainingPlan) -> TrainingPlan:
         """Add the saver and the plugins' session hooks."""

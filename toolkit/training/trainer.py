@@ -208,8 +208,7 @@ class Trainer:
         console, plan, weights = self._console, self.plan, self.initial_weights
         # See that the checkpoint or the weights fit the model, before anything is written.
         if self.start is not None:
-            with plan.graph.tf_graph.as_default():
-                check_model(self._folder, self.start)
+            check_model(self._folder, self.start, plan.graph.tf_graph)
         if weights is not None:
             weights.plan(step_builder_of(plan.graph.run).model_variables)
         self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode)))
