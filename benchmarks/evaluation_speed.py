@@ -89,9 +89,12 @@ class Classifier:
     def evaluator(self, mode: str):
         """An `Evaluator` with initial weights instead of a checkpoint's."""
         from toolkit import tf
+        from toolkit.graph.build import build_inference
+        from toolkit.graph.run import Run
         from toolkit.inference.evaluator import Evaluator
 
-        evaluator = Evaluator(self.plugins, self.options, self.spec, mode)
+        run = Run(mode, self.options, self.spec)
+        evaluator = Evaluator(self.plugins, build_inference(self.plugins, run))
         with evaluator.graph.tf_graph.as_default():
             evaluator.session.run([variable.initializer for variable in tf.global_variables()])
         return evaluator

@@ -7,6 +7,8 @@ from file_fixtures import save_image
 from graph_fixtures import Spec, make_plugin
 
 from toolkit import tf
+from toolkit.graph.build import build_inference
+from toolkit.graph.run import Run
 from toolkit.inference.evaluator import Evaluator
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
@@ -17,7 +19,8 @@ CLASSES = ("ant", "bee", "cat")
 def evaluator_of(plugin, mode="eval", spec=None, name="tiny", **more):
     """An evaluator with initial weights in place of a checkpoint's, of `Spec()` by default."""
     plugins = Plugins(make_plugin(plugin, name))
-    evaluator = Evaluator(plugins, resolve(plugins.options()).options, spec or Spec(), mode, **more)
+    run = Run(mode, resolve(plugins.options()).options, spec or Spec(), **more)
+    evaluator = Evaluator(plugins, build_inference(plugins, run))
     with evaluator.graph.tf_graph.as_default():
         variables = tf.global_variables() + tf.local_variables()
         evaluator.session.run([variable.initializer for variable in variables])

@@ -20,7 +20,6 @@ from ..files import plain_path
 from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
 from ..graph.session_config import session_config
-from ..options import CoreOptions
 from ..plugins import Plugins
 from ..statistics.intervals import mean
 from ..storage.checkpoint_reader import has_files
@@ -53,30 +52,19 @@ class Evaluation(NamedTuple):
 
 
 class Evaluator:
-    """A graph for evaluation or prediction, and a session with the loaded checkpoint.
+    """A new graph for evaluation or prediction, and a session with the loaded checkpoint.
 
-    The spec is that of the data that the model was trained on; the mode is "eval" or "predict".
-    `splits` returns the `Split` of a name, or None, for the plugins; without it, no scorer is
-    created. A `predict_graph` of these plugins, options and data takes the place of a new one for
-    the predictions that scorers ask for.
+    `predict_graph`, a new one of the same plugins, options and data, is for the predictions that
+    scorers ask for; without it, one is built then.
     """
 
     def __init__(
         self,
         plugins: Plugins,
-        options: CoreOptions,
-        spec: DataSpec,
-        mode: str = "eval",
-        folder: Optional[str] = None,
-        total_steps: Optional[int] = None,
-        splits: Optional[Callable[[str], Optional[Split]]] = None,
+        graph: InferenceGraph,
         predict_graph: Optional[InferenceGraph] = None,
     ):
-        graph = predict_graph if mode == "predict" else None
-        if graph is None:
-            run = Run(mode, options, spec, folder, total_steps, splits=splits)
-            graph = build_inference(plugins, run)
-        self.run, self.graph = graph.run, graph
+        self.run, self.graph, self._predict_graph = graph.run, graph, predict_graph
         self._plugins = plugins
         with self.graph.tf_graph.as_default():
             self.saver = tf.train.Saver()  # of all global variables
@@ -86,16 +74,12 @@ class Evaluator:
             self._reset_metrics = tf.variables_initializer(self.graph.metric_variables)
             # For an export: a finalized graph takes no more collections.
             tf.add_to_collection(tf.saved_model.constants.MAIN_OP_KEY, self._initialize_locals)
-        self.session = tf.Session(graph=self.graph.tf_graph, config=session_config(options))
+        self.session = tf.Session(graph=graph.tf_graph, config=session_config(self.run.options))
         self.graph.tf_graph.finalize()
         self.path = ""  # the prefix of the loaded checkpoint
         self._calls: Dict[str, Call] = {}
         self._predictor: Optional[Evaluator] = None
-        self._build_predictor = lambda: Evaluator(
-            plugins, options, spec, "predict", folder, total_steps, predict_graph=predict_graph
-        )
-        names, own_splits = self._names_of_model(), splits if mode == "eval" else None
-        self._scorers = ScorerSet(plugins, self.run, own_splits, names, self._draw_for_scorers)
+        self._scorers = ScorerSet(plugins, self.run, self._names_of_model(), self._draw_for_scorers)
 
     @property
     def input_hooks(self) -> List[str]:
@@ -256,7 +240,11 @@ class Evaluator:
     def _open_predictor(self) -> Evaluator:
         """A second evaluator in mode "predict", which is built on first use."""
         if self._predictor is None:
-            self._predictor = self._build_predictor()
+            run, graph = self.run, self._predict_graph
+            if graph is None:
+                run = Run("predict", run.options, run.data, run.folder, run.total_steps)
+                graph = build_inference(self._plugins, run)
+            self._predictor = Evaluator(self._plugins, graph)
             self._predictor.load(self.path)
         return self._predictor
 

@@ -26,25 +26,23 @@ class ScorerSet:
     """The scorers that the hook `scorers` returns. Create it after the session of the evaluation:
     the first session of a process fixes its number of threads, and a scorer may create a session.
 
-    `splits` returns the `Split` of a name, or None; without it there are no scorers.
-    `model_metrics` are the names of the losses and metrics of the model; `draw` is that of
-    `Scorer`. Raises ToolkitError if the hook returned something else, or two metrics have the same
-    name.
+    There are none where the run has no `splits`. `model_metrics` are the names of the losses and
+    metrics of the model; `draw` is that of `Scorer`. Raises ToolkitError if the hook returned
+    something else, or two metrics have the same name.
     """
 
     def __init__(
         self,
         plugins: Plugins,
         run: Run,
-        splits: Optional[Callable[[str], Optional[Split]]],
         model_metrics: Iterable[str],
         draw: Callable[[int, int], Iterable[Dict[str, np.ndarray]]],
     ):
         self._plugins = plugins
         self.scorers: List[Scorer] = []
-        if splits is not None:
+        if run.splits is not None:
             with tf.Graph().as_default():
-                answers = plugins.call_hook("scorers", _check_list, run=run, splits=splits)
+                answers = plugins.call_hook("scorers", _check_list, run=run, splits=run.splits)
             self.scorers += [scorer for answer in answers for scorer in answer or ()]
         owners = dict.fromkeys(model_metrics, "the model")
         for scorer in self.scorers:

@@ -15,6 +15,8 @@ from ..data.spec import DataSpec
 from ..data.structure import FEATURES
 from ..display.waits import waiting
 from ..errors import ToolkitError, UsageError
+from ..graph.build import build_inference
+from ..graph.run import Run
 from ..options import CoreOptions, SampleOptions, resolve_class
 from ..plugins import Plugins
 from ..run_data import RunData, open_run_data
@@ -94,7 +96,7 @@ class TrainedModel:
 
     def evaluator(self, mode: str, **more: Any) -> Evaluator:
         """A new `Evaluator` of this run, without weights; the caller loads and closes it. More are
-        the `options` to use instead of the run's, and other arguments of `Evaluator`.
+        the `options` to use instead of the run's, and the `splits` of `Run`.
         """
         steps = self.manifest.get("total_steps")
         options = more.pop("options", self.options)
@@ -103,8 +105,8 @@ class TrainedModel:
         machine = (sessions[-1].get("machine") if sessions else None) or {}
         threads = options.intra_op_threads or machine.get(THREADS, 0)
         options = options.model_copy(update={"intra_op_threads": threads})
-        folder = self.run_folder.path
-        return Evaluator(self.plugins, options, self.data, mode, folder, steps, **more)
+        run = Run(mode, options, self.data, self.run_folder.path, steps, **more)
+        return Evaluator(self.plugins, build_inference(self.plugins, run))
 
     def sampler(self) -> Sampler:
         """What draws samples from the model. Raises UsageError if its plugin generates none."""

@@ -22,18 +22,17 @@ class RunEvaluator:
     """Evaluates checkpoints of a run in the process that trains it."""
 
     def __init__(self, job: Job, run_data: RunData, plan: TrainingPlan, console: Console):
-        self._job, self._run_data, self._plan = job, run_data, plan
-        self._console = console
+        self._job, self._run_data, self._console = job, run_data, console
         self._evaluator: Optional[Evaluator] = None
         self._predict_graph: Optional[InferenceGraph] = None
         # The graphs that are needed after the training, so that a fault shows before it. A run that
         # continues builds that of predictions, which is kept for scorers, where it is used: it may
         # be of an earlier version, which did not ask for it.
+        facts = (plan.options, run_data.spec, job.folder.path, plan.total_steps)
+        self._run = Run("eval", *facts, splits=run_data.prepare_split)
         if job.folder.is_new:
-            spec = run_data.spec
-            run = Run("predict", plan.options, spec, job.folder.path, plan.total_steps)
             try:
-                graph = build_inference(job.plugins, run)
+                graph = build_inference(job.plugins, Run("predict", *facts))
                 self._predict_graph = graph if job.plugins.has_hook("scorers") else None
             except UsageError as error:  # a refusal, as of a search whose weights are of no use
                 if job.options.evaluate:
@@ -47,15 +46,8 @@ class RunEvaluator:
     def evaluator(self) -> Evaluator:
         """Built at its first use, then kept."""
         if self._evaluator is None:
-            self._evaluator = Evaluator(
-                self._job.plugins,
-                self._plan.options,
-                self._run_data.spec,
-                total_steps=self._plan.total_steps,
-                folder=self._job.folder.path,
-                splits=self._run_data.prepare_split,
-                predict_graph=self._predict_graph,
-            )
+            graph = build_inference(self._job.plugins, self._run)
+            self._evaluator = Evaluator(self._job.plugins, graph, self._predict_graph)
         return self._evaluator
 
     def best_metric(self) -> Optional[BestMetric]:
