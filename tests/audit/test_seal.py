@@ -28,7 +28,7 @@ class Crash(BaseException):
 
 def seals(run):
     entries = RunFolder(str(run)).commits.entries()
-    return [entry.values for entry in entries if entry.is_seal]
+    return [entry.values for entry in entries if entry.kind == "seal"]
 
 
 def faults(cli, run):
@@ -41,7 +41,7 @@ def faults(cli, run):
 
 def test_the_last_entry_of_a_finished_run_has_what_people_quote(run):
     (seal,) = seals(run)
-    assert RunFolder(str(run)).commits.entries()[-1].is_seal
+    assert RunFolder(str(run)).commits.entries()[-1].kind == "seal"
     manifest = read_json(run, "manifest.json")
     assert seal["step"] == 6 and seal["reports"] == {}
     assert seal["summary"] == manifest["summary"]

@@ -93,5 +93,5 @@ def _describe_kill(copy: RunFolder) -> Tuple[str, int]:
         return "before the first step", 0
     if copy.checkpoints.leftovers(steps):
         return "during a save", step
-    is_new_session = copy.commits.entries()[-1].is_session
+    is_new_session = copy.commits.entries()[-1].kind == "session"
     return "before a step was saved" if is_new_session else "between two saves", step

@@ -118,7 +118,7 @@ def _check_commit_log(folder: RunFolder) -> _Result:
     summary = f"{format_count(entries, 'entry', 'entries')}, {format_count(sessions, 'session')}"
     position: Optional[int] = None  # the step that training has reached; None: no session yet
     for entry in log.entries():
-        if entry.is_commit and (position is None or entry.step <= position):
+        if entry.kind == "commit" and (position is None or entry.step <= position):
             place = "before any session" if position is None else f"after step {position}"
             faults.append(f"entry {entry.number} commits step {entry.step} {place}")
         if "kept" in entry.values:  # a session, a branch or a commit

@@ -107,7 +107,7 @@ def _describe_branch(a: RunRecord, b: RunRecord) -> str:
     for entry, other in zip(logs[0].entries(), logs[1].entries()):
         if not entry.values or entry.values.get("hash") != other.values.get("hash"):
             break
-        step = entry.step if entry.is_commit else step
+        step = entry.step if entry.kind == "commit" else step
     branches = [any(each.get("kind") == BRANCH for each in log.parents()) for log in logs]
     if step is None or not any(branches):  # or it is a copy of a folder
         return ""

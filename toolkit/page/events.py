@@ -57,7 +57,7 @@ def list_log_events(entries: Iterable[Entry]) -> List[Event]:
         if values and values["kind"] == "branch":
             name = fields(values.get("parent")).get("name") or "another run"
             events.append(Event(step, "branch", f"branches off {name} at step {step:,}"))
-        if values and entry.is_session:
+        if values and entry.kind == "session":
             if last:
                 changes = find_session_changes(last, values)
                 options = find_option_changes(last, values)
@@ -94,7 +94,7 @@ def find_place(record: RunRecord) -> str:
 
 def describe_recipe(record: RunRecord, entries: Sequence[Entry]) -> Tuple[str, List[str]]:
     """The command that trains a run again, by the options in its folder, and what else it takes."""
-    sessions = [entry.values for entry in entries if entry.is_session]
+    sessions = [entry.values for entry in entries if entry.kind == "session"]
     branches = [entry.values for entry in entries if entry.values.get("kind") == "branch"]
     branch = Parent.from_json(branches[-1].get("parent")) if branches else None
     weights = Parent.from_json(record.manifest.get("parent"))

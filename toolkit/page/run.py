@@ -48,7 +48,7 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     total = f" of {record.total_steps:,}" if count(record.total_steps) else ""
     again, needs = events.describe_recipe(record, entries)
     pictures, sliders = _add_pictures(record, sections["pictures"], album)
-    sessions = [entry.values for entry in entries if entry.is_session]
+    sessions = [entry.values for entry in entries if entry.kind == "session"]
     machine = fields(sessions[-1].get("machine")) if sessions else {}
     told = "training diverged after this step"  # for the reason, which is above the table
     shown = [(e.step, e.kind, told if e.text == record.reason else e.text) for e in happened[:200]]

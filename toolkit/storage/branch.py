@@ -61,7 +61,7 @@ def find_branch_point(folder: RunFolder, step: int) -> BranchPoint:
             f"{folder.commits.path} is damaged: {fault}.",
             hint="Copy the file back: a branch begins with its entries.",
         )
-    sessions = [each.values for each in earlier if each.is_session]
+    sessions = [each.values for each in earlier if each.kind == "session"]
     return BranchPoint(checkpoint, number, sessions[-1] if sessions else {})
 
 

@@ -158,7 +158,7 @@ class CheckpointFeed:
             existing = [] if self._error else checkpoints.list()
             for entry in self._entries if existing else ():
                 session += _begins_session(entry)
-                if entry.is_commit and entry.number > self._position:
+                if entry.kind == "commit" and entry.number > self._position:
                     checkpoint = self.folder.commits.checkpoint(entry)
                     if self.is_known(checkpoint):
                         found = found if self._settings.every else []  # those before are older
@@ -205,7 +205,7 @@ class CheckpointFeed:
 
 
 def _begins_session(entry: Entry) -> bool:
-    return entry.values.get("kind") in ("session", "branch")
+    return entry.kind in ("session", "branch")
 
 
 def _sign(path: str) -> Optional[Tuple[int, int, int]]:

@@ -185,7 +185,7 @@ class CheckpointStore:
         """The names that no entry lists, if they are of several steps: a kill leaves files of one
         step only, so entries are missing at the end of the commit log.
         """
-        commits = [entry for entry in self.commits.entries() if entry.is_commit]
+        commits = [entry for entry in self.commits.entries() if entry.kind == "commit"]
         known = {name for entry in commits for name in entry.values["files"]}
         unknown = {n for n in names if n not in known and not n.startswith(TEMPORARY_PREFIX)}
         return unknown if len({name.split(".")[1] for name in unknown}) > 1 else set()

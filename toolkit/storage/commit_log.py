@@ -51,21 +51,14 @@ class Entry(NamedTuple):
     fault: str  # what is wrong with the entry, as a clause; '' if nothing is
 
     @property
-    def is_session(self) -> bool:
-        return self.values.get("kind") == "session"
-
-    @property
-    def is_commit(self) -> bool:
-        return self.values.get("kind") == "commit"
-
-    @property
-    def is_seal(self) -> bool:
-        return self.values.get("kind") == "seal"
+    def kind(self) -> str:
+        """See entries.py; "" if the entry cannot be read."""
+        return str(self.values.get("kind", ""))
 
     @property
     def step(self) -> int:
         """The step that the entry is of, or from which the session or branch started."""
-        return self.values.get("from" if self.is_session else "step", 0)
+        return self.values.get("from" if self.kind == "session" else "step", 0)
 
 
 class CommitLog(JsonLines):
@@ -149,14 +142,14 @@ class CommitLog(JsonLines):
         latest: Dict[int, Entry] = {}
         for entry in self.entries():
             kept = entry.values.get("kept", kept)
-            if entry.is_commit:
+            if entry.kind == "commit":
                 latest[entry.step] = entry
         return [self.checkpoint(latest[step]) for step in sorted(set(kept)) if step in latest]
 
     def find_commit(self, step: int) -> Optional[Checkpoint]:
         """The last commit of a step, even if its files have been deleted since; None if none."""
         for entry in reversed(self.entries()):
-            if entry.is_commit and entry.step == step:
+            if entry.kind == "commit" and entry.step == step:
                 return self.checkpoint(entry)
         return None
 
@@ -167,9 +160,9 @@ class CommitLog(JsonLines):
         """
         commits: Dict[int, Entry] = {}
         for entry in self.entries():
-            if entry.is_session:
+            if entry.kind == "session":
                 commits = {step: old for step, old in commits.items() if step <= entry.step}
-            elif entry.is_commit:
+            elif entry.kind == "commit":
                 commits[entry.step] = entry
         return commits
 
@@ -180,7 +173,7 @@ class CommitLog(JsonLines):
 
     def sessions(self) -> List[Dict[str, Any]]:
         """The contents of the session entries, oldest first."""
-        return [entry.values for entry in self.entries() if entry.is_session]
+        return [entry.values for entry in self.entries() if entry.kind == "session"]
 
     def parents(self) -> List[Dict[str, Any]]:
         """The records of what the run began from, as sessions and branches have them; the oldest
@@ -192,7 +185,7 @@ class CommitLog(JsonLines):
     def seal(self) -> Optional[Entry]:
         """The seal at the end of the log; None if the run is not finished."""
         last = self.entries()[-1:]
-        return last[0] if last and last[0].is_seal else None
+        return last[0] if last and last[0].kind == "seal" else None
 
     def faults(self) -> List[str]:
         """What is wrong with the log, one clause per faulty entry."""
@@ -231,7 +224,7 @@ def current_sessions(entries: Iterable[Entry]) -> List[Dict[str, Any]]:
     """
     sessions: List[Dict[str, Any]] = []
     for entry in entries:
-        if entry.is_session:
+        if entry.kind == "session":
             # The new session discards what was trained after the step that it starts from.
             sessions = [session for session in sessions if session["from"] < entry.step]
             sessions.append(entry.values)
