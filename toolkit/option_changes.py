@@ -159,7 +159,7 @@ def _last_session(folder: RunFolder, values: Optional[Dict[str, Any]] = None) ->
     """Return the plugins and options of the last session, or of one with these values; None before
     the first commit.
     """
-    values = (folder.commits.sessions() or [{}])[-1] if values is None else values
+    values = folder.commits.last_session() if values is None else values
     saved = values.get("options")
     if not isinstance(saved, dict):
         return None

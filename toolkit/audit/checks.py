@@ -159,10 +159,9 @@ def _check_metrics(folder: RunFolder) -> _Result:
 
 def _check_config(folder: RunFolder) -> _Result:
     """Whether config.json has the options of the last session."""
-    values, sessions = folder.read_config(), folder.commits.sessions()
+    values, expected = folder.read_config(), folder.commits.last_session().get("options")
     if not isinstance(values, dict):
         return "", [("config.json contains no options", folder.file("config.json"))]
-    expected = sessions[-1].get("options") if sessions else None
     own, last = (
         {name: value for name, value in (each or {}).items() if name not in (FOLDER, ORIGINS)}
         for each in (values, expected)

@@ -180,7 +180,7 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str]) -> N
 
 def _describe_resume(folder: RunFolder, *flags: str) -> str:
     """How a run continues, with flags, by as many processes as trained its last session."""
-    cluster = (folder.commits.sessions() or [{}])[-1].get("cluster")
+    cluster = folder.commits.last_session().get("cluster")
     is_alone = not isinstance(cluster, dict) or bool(cluster.get("devices"))
     return describe_resume(None if is_alone else cluster, " ".join([folder.argument, *flags]))
 
@@ -204,7 +204,7 @@ def diagnose_model(
         advice = "Restore the data at its former place, or name its new place with --data."
         diagnosis.add_error("data", error, advice)
         return
-    last = (folder.commits.sessions() or [{}])[-1]
+    last = folder.commits.last_session()
     cluster = last.get("cluster")  # a resume may have as many processes
     facts = dict(provenance.reproducibility_facts(plugins, run_data, config), cluster=cluster)
     differences = find_session_changes(last, facts) if last else []

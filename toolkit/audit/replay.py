@@ -226,10 +226,9 @@ def _train_in_processes(
     words = ["resume", target.path, "--pause-at", str(step)]
     code = train(words, target.path, count, last_words)
     target.commits.invalidate_cache()
-    sessions = target.commits.sessions()
-    if sessions and sessions[-1].get("options"):  # else it ended before its first step
-        changes = find_session_changes(segment.session, sessions[-1])
-        _refuse_differences(segment, changes)
+    last = target.commits.last_session()
+    if last.get("options"):  # else it ended before its first step
+        _refuse_differences(segment, find_session_changes(segment.session, last))
     if code:
         message = (
             f"The replay did not reach step {step}: a process ended with exit code {code}: "

@@ -81,8 +81,7 @@ def trained_options(record: RunRecord) -> Dict[str, Any]:
 
 def last_session(record: RunRecord) -> Mapping[str, Any]:
     """The entry of the last session in the commit log, whose reader has checked its types."""
-    sessions = record.folder.commits.sessions()
-    return sessions[-1] if sessions else {}
+    return record.folder.commits.last_session()
 
 
 def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]]:

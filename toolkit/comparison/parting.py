@@ -108,7 +108,7 @@ def _describe_branch(a: RunRecord, b: RunRecord) -> str:
         if not entry.values or entry.values.get("hash") != other.values.get("hash"):
             break
         step = entry.step if entry.kind == "commit" else step
-    branches = [any(each.get("kind") == BRANCH for each in log.parents()) for log in logs]
+    branches = [BRANCH in log.parents() for log in logs]
     if step is None or not any(branches):  # or it is a copy of a folder
         return ""
     if all(branches):

@@ -101,8 +101,7 @@ class TrainedModel:
         steps = self.manifest.get("total_steps")
         options = more.pop("options", self.options)
         # As many threads within an op as the run had: the order of sums depends on them.
-        sessions = self.run_folder.commits.sessions()
-        machine = (sessions[-1].get("machine") if sessions else None) or {}
+        machine = self.run_folder.commits.last_session().get("machine") or {}
         threads = options.intra_op_threads or machine.get(THREADS, 0)
         options = options.model_copy(update={"intra_op_threads": threads})
         run = Run(mode, options, self.data, self.run_folder.path, steps, **more)

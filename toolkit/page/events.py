@@ -95,9 +95,9 @@ def find_place(record: RunRecord) -> str:
 def describe_recipe(record: RunRecord, entries: Sequence[Entry]) -> Tuple[str, List[str]]:
     """The command that trains a run again, by the options in its folder, and what else it takes."""
     sessions = [entry.values for entry in entries if entry.kind == "session"]
-    branches = [entry.values for entry in entries if entry.values.get("kind") == "branch"]
-    branch = Parent.from_json(branches[-1].get("parent")) if branches else None
-    weights = Parent.from_json(record.manifest.get("parent"))
+    branches = [entry.values["parent"] for entry in entries if entry.kind == "branch"]
+    branch = Parent(**branches[-1]) if branches else None
+    weights = Parent(**record.manifest["parent"]) if record.manifest.get("parent") else None
     place = find_place(record)
     command = f"toolkit run --config {place}/config.json --run-dir {place}-again"
     needs = []

@@ -94,7 +94,7 @@ def create_branch(
             name, tensors = os.path.basename(folder.path), point.checkpoint.tensors
             parent = Parent(BRANCH, name, step, tensors, folder.commits.head())
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-            part.record("branch", step=step, kept=steps, parent=parent.as_json(), created=now)
+            part.record("branch", step=step, kept=steps, parent=parent._asdict(), created=now)
             with target.creating():  # a link or what a run has left may be there
                 os.rename(part.path, target.path)
             sync(os.path.dirname(target.path))

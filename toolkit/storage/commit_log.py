@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 from ..errors import CheckpointError
 from ..files import atomic_write, to_json_value
-from .entries import FORMAT, apply, is_sound
+from .entries import FORMAT, Parent, apply, is_sound
 from .jsonl import FileDigest, JsonLines, parse_object
 from .own_folders import MANIFEST
 
@@ -175,12 +175,16 @@ class CommitLog(JsonLines):
         """The contents of the session entries, oldest first."""
         return [entry.values for entry in self.entries() if entry.kind == "session"]
 
-    def parents(self) -> List[Dict[str, Any]]:
-        """The records of what the run began from, as sessions and branches have them; the oldest
-        first.
+    def last_session(self) -> Dict[str, Any]:
+        """The contents of the newest session entry; {} without one."""
+        return (self.sessions() or [{}])[-1]
+
+    def parents(self) -> Dict[str, Parent]:
+        """What the run began from, by kind, as sessions and branches have it; later records replace
+        earlier ones.
         """
-        records = [entry.values.get("parent") for entry in self.entries()]
-        return [record for record in records if record]
+        records = filter(None, (entry.values.get("parent") for entry in self.entries()))
+        return {record["kind"]: Parent(**record) for record in records}
 
     def seal(self) -> Optional[Entry]:
         """The seal at the end of the log; None if the run is not finished."""

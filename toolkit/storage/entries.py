@@ -94,14 +94,6 @@ class Parent(NamedTuple):
     tensors: str
     head: str  # the hash of the last entry of the run's commit log; "" if it was no run
 
-    @classmethod
-    def from_json(cls, values: Any) -> Optional[Parent]:
-        """The parent that a sound entry, or the state of a run, has; None if there is none."""
-        return cls(**values) if values else None
-
-    def as_json(self) -> Dict[str, Any]:
-        return dict(self._asdict())
-
     def sentence(self) -> str:
         """What the run began from."""
         step = "" if self.step is None else f", step {self.step}"

@@ -114,8 +114,7 @@ def naming_copies(folder: RunFolder) -> Iterator[None]:
     try:
         yield
     except ToolkitError as error:
-        sessions = folder.commits.sessions()[-1:]
-        copies = [copy for session in sessions for copy in read_copies(session).values()]
+        copies = read_copies(folder.commits.last_session()).values()
         places = [f"{folder}/{c.place}" for c in copies if os.path.isdir(folder.file(c.place))]
         if places and not isinstance(error, InterruptedRun):
             text = f"A copy of the code that trained the run is in {' and in '.join(places)}."

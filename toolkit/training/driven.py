@@ -122,8 +122,8 @@ class DrivenRun:
 
     def sources_before(self) -> Dict[str, str]:
         """The hashes of the files that the last session ran, by path; {} before the first."""
-        sessions = [] if self._folder.is_new else self._folder.commits.sessions()
-        return dict((sessions[-1].get("plugins") or {}).get(self.driver) or {}) if sessions else {}
+        last = {} if self._folder.is_new else self._folder.commits.last_session()
+        return dict((last.get("plugins") or {}).get(self.driver) or {})
 
     def require_trust(self, path: str, is_chosen: bool = False) -> None:
         """Check that a file, with the neighbours that it imports, may be executed: that this user
@@ -188,7 +188,7 @@ class DrivenRun:
         """
         folder = self._folder
         self._open_weights()
-        parent = {"parent": self._weights.parent.as_json()} if self._weights else {}
+        parent = {"parent": self._weights.parent._asdict()} if self._weights else {}
         config = {"plugin": self.driver, "with": [], DRIVER: self.driver, **self.settings}
         session = {
             "versions": provenance.versions(),

@@ -124,11 +124,8 @@ def check_model(folder: RunFolder, checkpoint: Checkpoint, graph: tf.Graph) -> N
 
 
 def read_parents(folder: RunFolder) -> Dict[str, Parent]:
-    """The parents that a run records, by their kind; later records replace earlier ones."""
-    if folder.is_new:  # its files may belong to another run
-        return {}
-    parents = [Parent(**record) for record in folder.commits.parents()]
-    return {parent.kind: parent for parent in parents}
+    """See `CommitLog.parents`; those of a new run are none: its files may belong to another."""
+    return {} if folder.is_new else folder.commits.parents()
 
 
 # ------------------------------------------------------------------------------------ in a session

@@ -152,7 +152,7 @@ class RunLog(SessionRecord):
 
     def _parent_facts(self) -> Dict[str, Any]:
         parent = self._trainer.parent
-        return {"parent": parent.as_json()} if parent else {}
+        return {"parent": parent._asdict()} if parent else {}
 
     # ------------------------------------------------------------------------------------- ending
 

@@ -56,8 +56,8 @@ class SessionRecord:
             folder.record("run", **run_facts())
         else:
             self.seconds_before = folder.state()["seconds"]
-            sessions = folder.commits.sessions()
-            changes = find_session_changes(sessions[-1], session) if sessions else []
+            last = folder.commits.last_session()
+            changes = find_session_changes(last, session) if last else []
         self._console.file.open(folder.path, list(argv))
         session.update(argv=list(argv), seconds_before=self.seconds_before)
         session.update(session_start=time.time())

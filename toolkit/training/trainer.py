@@ -164,8 +164,7 @@ class Trainer:
         """Whether training ended at a checkpoint, by a state of this status, and has the same
         target and patience as then.
         """
-        sessions = self._folder.commits.sessions()
-        options = sessions[-1].get("options") if sessions else None
+        options = self._folder.commits.last_session().get("options")
         patience = options.get("early_stopping") if isinstance(options, dict) else None
         return (
             state["status"] == status
