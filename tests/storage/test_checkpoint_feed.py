@@ -213,7 +213,7 @@ def test_a_trained_run_whose_process_has_failed_is_at_its_end(writer, feed_of):
     writer.end("trained", exit_code=4)
     feed = feed_of()
     assert take_all(feed) == [2]
-    assert (feed.end.status, feed.end.exit_code) == ("trained", 4)
+    assert (feed.end["status"], feed.end["exit_code"]) == ("trained", 4)
 
 
 @pytest.mark.parametrize("status", ["running", "trained", "stopped"])
@@ -299,7 +299,7 @@ def test_a_run_that_is_about_to_change_is_fed_from_once_it_does_or_after_a_while
     feed.wait_for_run()
     assert clock.now == (20 if change == "no" else 5)
     assert take_all(feed) == expected
-    assert feed.end.exit_code == (130 if change == "no" else 0)
+    assert feed.end["exit_code"] == (130 if change == "no" else 0)
 
 
 def test_the_wait_for_a_run_ends_with_its_first_session(writer, clock, feed_of):

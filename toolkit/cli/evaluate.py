@@ -143,10 +143,10 @@ def follow(
             raise InterruptedRun(f"Interrupted; {_describe_count(num_evaluated)}.") from None
     end = feed.end
     assert end is not None  # else there is a next checkpoint
-    reason = escape_line(end.reason.split("\n")[0].rstrip("."))
-    ending = end.status + (f": {reason}" if reason else "")
+    reason = escape_line(end["reason"].split("\n")[0].rstrip("."))
+    ending = end["status"] + (f": {reason}" if reason else "")
     say(f"{feed.folder} is {ending}; {_describe_count(num_evaluated)}.")
-    return end.exit_code
+    return int(end["exit_code"])
 
 
 def _open(

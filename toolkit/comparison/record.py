@@ -16,7 +16,7 @@ from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import open_regular_file
 from ..options import ORIGINS, Origin, read_origins
 from ..storage import folder_lock
-from ..storage.entries import read_end
+from ..storage.entries import has_ended
 from ..storage.jsonl import parse_object, read_json
 from ..storage.own_folders import COMMITS, CONFIG, MANIFEST, is_run_listing
 from ..storage.run_folder import DRIVER, RunFolder
@@ -95,8 +95,8 @@ def read_record(
         )
     is_started = any(os.path.lexists(os.path.join(path, each)) for each in (COMMITS, MANIFEST))
     state = RunFolder(path).state() if is_started else {}
-    end, step, status = read_end(state), state.get("step", 0), state.get("status", UNSTARTED)
-    if end is None:  # while a process has just begun to continue a run, its end is that of before
+    is_over, step, status = has_ended(state), state.get("step", 0), state.get("status", UNSTARTED)
+    if not is_over:  # while a process has just begun to continue a run, its end is that of before
         is_locked = folder_lock.is_locked(path) if is_training is None else is_training
         status = RUNNING if is_locked else KILLED if state else UNSTARTED
         step = max(step, _read_last_step(path) if is_locked else 0)
@@ -105,11 +105,11 @@ def read_record(
         path=path,
         name=os.path.basename(path) if name is None else name,
         status=status,
-        reason=state["reason"] if end else "",
-        exit_code=end.exit_code if end else None,
+        reason=state["reason"] if is_over else "",
+        exit_code=state.get("exit_code"),
         step=step,
         total_steps=state.get("total_steps"),
-        seconds=state["seconds"] if end else None,
+        seconds=state["seconds"] if is_over else None,
         created=state.get("created", ""),
         plugin=str(config.get("plugin") or ""),
         extensions=[str(each) for each in extensions] if isinstance(extensions, list) else [],

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import CheckpointError, RetryError, UsageError
 from .commit_log import Checkpoint, Entry, FormatError
-from .entries import RunEnd, read_end
+from .entries import has_ended
 from .run_folder import RunFolder, is_used
 
 # The file that the feed reads, and those that training changes again and again.
@@ -93,9 +93,9 @@ class CheckpointFeed:
         return sum(map(_begins_session, self._entries))
 
     @property
-    def end(self) -> Optional[RunEnd]:
-        """How the run ended; None if it has not, as far as the feed has read."""
-        return read_end(self._state)
+    def end(self) -> Optional[Dict[str, Any]]:
+        """The state of the run at its end; None before that, as far as the feed has read."""
+        return self._state if has_ended(self._state) else None
 
     def next(self) -> Optional[NextCheckpoint]:
         """Wait for the next checkpoint; the same one until `complete` is called for it; None if the

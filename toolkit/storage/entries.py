@@ -102,15 +102,6 @@ class Parent(NamedTuple):
         return f"The run began with the weights of {self.name}{step} (tensors {self.tensors[:16]})."
 
 
-class RunEnd(NamedTuple):
-    """The end of the last session."""
-
-    status: str  # of the run
-    step: int  # the last one
-    reason: str  # why it ended, as a clause or a sentence; "" if nothing says it
-    exit_code: int  # of the process that trained
-
-
 def apply(state: Dict[str, Any], values: Dict[str, Any]) -> None:
     """Let an entry change the state of a run after the entries before; {} before the first, which
     is of the kind "run".
@@ -145,10 +136,8 @@ def apply(state: Dict[str, Any], values: Dict[str, Any]) -> None:
         state.update(facts)
 
 
-def read_end(state: Dict[str, Any]) -> Optional[RunEnd]:
-    """The end of the last session; None if it has not ended, or was killed.
-
-    A session that is trained but not yet tested has not ended, unless its test failed.
+def has_ended(state: Dict[str, Any]) -> bool:
+    """Whether the last session has ended, and was not killed. One that is trained but not yet
+    tested has not ended, unless its test failed.
     """
-    code = state.get("exit_code")
-    return None if code is None else RunEnd(state["status"], state["step"], state["reason"], code)
+    return state.get("exit_code") is not None
