@@ -4,7 +4,7 @@ model (--init-from), and what is computed from the training data (`Run.fit_initi
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from ..compat import tf
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..graph.run import Run, step_builder_of
 from ..options import split_step
-from ..plugins import Plugins
 from ..storage.commit_log import Checkpoint
 from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
@@ -25,6 +24,9 @@ from ..storage.variables import (
     variable_specs,
 )
 from ..storage.weights import WeightSource, open_weights, plan_weights, read_weights
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
 
 WAY_OUT = (
     "The run has committed nothing yet, so it begins with these weights again: put them back, "
@@ -131,18 +133,13 @@ def read_parents(folder: RunFolder) -> Dict[str, Parent]:
 # ------------------------------------------------------------------------------------ in a session
 
 
-def assign_initial_values(
-    session: tf.Session,
-    run: Run,
-    plugins: Plugins,
-    read_split: Callable[[str], Any],
-    weights: Optional[InitialWeights],
-) -> None:
-    """Assign the initial weights in the session of a run that begins, whose variables are
-    initialised; then compute and assign the values of all `run.fit_initial_values`, but of those
-    that all have weights. No op is added to the graph. Raises ToolkitError if a function failed,
-    or returned arrays that do not fit the variables.
+def assign_initial_values(trainer: Trainer, session: tf.Session, run: Run) -> None:
+    """Assign the initial weights of a run that begins in the session of a graph of it, whose
+    variables are initialised; then compute and assign the values of all `run.fit_initial_values`,
+    but of those that all have weights. No op is added to the graph. Raises ToolkitError if a
+    function failed, or returned arrays that do not fit the variables.
     """
+    weights = trainer.initial_weights
     if weights is not None:
         weights.assign(session)
     subject = "function of run.fit_initial_values"
@@ -152,11 +149,11 @@ def assign_initial_values(
     for fit in builder.initial_fits:
         if not (fit.is_of_data or any(variable.op.name in names for variable in fit.variables)):
             continue
-        values = plugins.call_plugin_code(
+        values = trainer.job.plugins.call_plugin_code(
             subject,
             lambda function, split: list(map(np.asarray, function(split))),
             fit.function,
-            read_split("train"),
+            trainer.run_data.prepare_split("train"),
         )
         shapes = [list(value.shape) for value in values]
         expected = [variable.shape.as_list() for variable in fit.variables]

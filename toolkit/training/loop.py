@@ -312,8 +312,7 @@ class Loop:
         folder.checkpoints.begin_session(checkpoint, warn, **facts)
         # At the beginning, the values of --init-from, and those that are computed from the data.
         if checkpoint is None:
-            run, read_split = self._graph.run, trainer.run_data.prepare_split
-            assign_initial_values(session, run, self._job.plugins, read_split, self._weights)
+            assign_initial_values(trainer, session, self._graph.run)
         # The other processes, and the input, at its position.
         self._peers.begin(session, self.step)
         self.reader.initialize(session, self.step)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import autopsy
-from ..compat import tf
 from ..data.examples import LENGTH
 from ..data.same_data import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, ToolkitError, join_names
 from ..graph.model_size import count_parameters, list_model_variables
-from ..graph.run import Run, step_builder_of
+from ..graph.run import step_builder_of
 from ..graph.session_config import effective_threads
 from ..options import NOT_SET, CoreOptions, Origin, result_options
 from ..storage.session_changes import THREADS
@@ -184,7 +184,7 @@ class RunLog(SessionRecord):
                 lambda: begin_graph(job.options, self._run_data, self._folder.path),
                 start.path if start else None,
                 step,
-                None if start else self._begin_again,
+                None if start else functools.partial(assign_initial_values, self._trainer),
             )
             if finding is not None:
                 autopsy.write(finding, self._folder.make_subfolder("reports", f"autopsy-{step}"))
@@ -197,11 +197,6 @@ class RunLog(SessionRecord):
             return ""
         log(f"autopsy  The batch is in {self._folder}/reports/autopsy-{step}")
         return finding.way_out(skips=job.options.on_nonfinite == "skip")
-
-    def _begin_again(self, session: tf.Session, run: Run) -> None:
-        """Give a session of the graph of another `Run` the values with which the run began."""
-        weights, read_split = self._trainer.initial_weights, self._run_data.prepare_split
-        assign_initial_values(session, run, self._job.plugins, read_split, weights)
 
 
 def _describe_examples(spec) -> str:
