@@ -162,9 +162,10 @@ class StepBuilder:
         ops_before = set(graph.get_operations())
         # What an earlier update changes must not come after a rollback.
         waits = tf.control_dependencies([each.op for each in self._earlier])
+        may_undo = self.strategy.rolls_back and not advance_step
         with self._draws_for_variables(), waits:
             guarded = self.strategy.guard(
-                updates, self._options, self._earlier, not advance_step, self._start
+                updates, self._options, self._earlier, may_undo, self._start
             )
         self._last = guarded
         self.guard_values += guard_values(updates)

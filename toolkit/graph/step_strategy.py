@@ -19,7 +19,7 @@ import numpy as np
 
 from ..compat import tf
 from . import randomness
-from .guard import GuardedUpdate, guard_by_condition, guard_by_selection, read_variables
+from .guard import guard_by_condition, guard_by_selection, read_variables
 
 COUNTER = "toolkit/tickets"  # the name of the counter on the servers; it is in no checkpoint
 _NO_LIMIT = np.iinfo(np.int64).max
@@ -30,6 +30,7 @@ class PlainStep:
 
     is_compiled = False
     guard = staticmethod(guard_by_condition)
+    rolls_back = True  # earlier updates of the step, where the guard refuses a later one
     input_device = ""  # of the reader of the examples, as `tf.device` takes it; "" for any
 
     def model_device(self) -> Any:
@@ -115,6 +116,8 @@ class AsynchronousStep(PlainStep):
     TensorFlow's name of this process: "/job:worker/task:1".
     """
 
+    rolls_back = False  # to give variables their former values would undo what others did meanwhile
+
     def __init__(self, device: str, num_servers: int):
         self.input_device, self._num_servers = device, num_servers
         self._number: Any = None
@@ -128,15 +131,6 @@ class AsynchronousStep(PlainStep):
         """int64 scalar: the number of the batch, which follows from no variable."""
         self._number = tf.placeholder_with_default(global_step.read_value(), [], "ticket")
         return self._number
-
-    @staticmethod
-    def guard(updates, options, earlier=(), more_follow=False, start=None) -> GuardedUpdate:
-        """Apply updates behind one guard; see `guard_by_condition`.
-
-        A refusal leaves earlier updates of the step as they are: to give variables their former
-        values would undo what other processes did meanwhile.
-        """
-        return guard_by_condition(updates, options, earlier)
 
     def finish(self, train_op, global_step) -> None:
         """Build what takes the tickets of a step, which `train_op` makes, beside the global step on
