@@ -9,7 +9,7 @@ import process_fixtures
 from process_fixtures import PATIENCE, Ended, free_port, wait_until
 
 from toolkit.child_process import COMMAND_LINE
-from toolkit.cluster.layout import LOOPBACK, Layout, tf_config
+from toolkit.cluster.layout import Layout, local_environments
 
 CHIEF = "chief"
 # The command line, which waits for the true reason of an error of TensorFlow however late it comes.
@@ -26,14 +26,9 @@ def environments(workers=2, ps=0):
     because the machine is busy.
     """
     layout = Layout(workers, ps)
-    tasks = layout.tasks([f"{LOOPBACK}:{free_port()}" for _ in range(layout.num_servers)])
-    settings = {"TOOLKIT_PEER_SECS": PATIENCE, "TOOLKIT_JOIN_SECS": PATIENCE}
-    settings["TOOLKIT_CHANNEL_PORT"] = free_port()
-    common = {name: str(value) for name, value in settings.items()}
-    return {
-        task.name: {"TF_CONFIG": "{}" if layout.is_alone else tf_config(tasks, task), **common}
-        for task in tasks
-    }
+    ports = [free_port() for _ in range(layout.num_servers + 1)]
+    settings = {"TOOLKIT_PEER_SECS": str(PATIENCE), "TOOLKIT_JOIN_SECS": str(PATIENCE)}
+    return {n: {**each, **settings} for n, each in local_environments(layout, ports).items()}
 
 
 # Each process waits in the step that the file "wait at" names, as long as the file is there.

@@ -43,14 +43,6 @@ class Layout(NamedTuple):
         return [Task(job, index, text) for (job, index), text in zip(jobs, addresses)]
 
 
-def tf_config(tasks: Sequence[Task], task: Task) -> str:
-    """The TF_CONFIG of a task, as JSON."""
-    jobs: Dict[str, List[str]] = {}
-    for each in tasks:
-        jobs.setdefault(each.job, []).append(each.address)
-    return json.dumps({"cluster": jobs, "task": {"type": task.job, "index": task.index}})
-
-
 @contextlib.contextmanager
 def held_ports(count: int) -> Iterator[List[int]]:
     """So many different ports, which the system gives to nobody until the block ends.
@@ -72,14 +64,18 @@ def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[s
     """
     *ports, channel_port = ports
     tasks = layout.tasks([f"{LOOPBACK}:{port}" for port in ports])
-    return {
-        task.name: {
+    jobs: Dict[str, List[str]] = {}
+    for task in tasks:
+        jobs.setdefault(task.job, []).append(task.address)
+    environments = {}
+    for task in tasks:
+        facts = {"cluster": jobs, "task": {"type": task.job, "index": task.index}}
+        environments[task.name] = {
             # {}: alone, whatever Slurm's variables say
-            "TF_CONFIG": "{}" if layout.is_alone else tf_config(tasks, task),
+            "TF_CONFIG": json.dumps({} if layout.is_alone else facts),
             "TOOLKIT_CHANNEL_PORT": str(channel_port),
         }
-        for task in tasks
-    }
+    return environments
 
 
 def identify_folder(path: str) -> Optional[Tuple[int, int]]:
