@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from ..compat import tf, under_construction
 from ..data.named_arrays import ArraySpecs
 from ..data.normalization import is_normalized
-from ..data.structure import FEATURES, LABELS, flatten, pack, pack_role
+from ..data.structure import FEATURES, LABELS, pack, pack_role
 from ..errors import ToolkitError, UsageError
 from ..plugins import Plugins, Problem
 from .guard import GuardValues
@@ -80,7 +80,7 @@ class InferenceGraph(NamedTuple):
     run: Run
     # name -> [N, ...]: "features", the names of the features, or those of the hook `inputs`
     placeholders: Dict[str, Any]
-    label_placeholders: Dict[str, Any]  # flat key -> [N, ...]; empty without labels
+    example_placeholders: Dict[str, Any]  # flat key -> [N, ...] of what is fed of examples
     takes_examples: bool  # whether it is fed examples, and not what the hook `inputs` names
     predictions: Dict[str, Any]
     losses: Dict[str, Any]
@@ -90,13 +90,6 @@ class InferenceGraph(NamedTuple):
     position: Any = None  # int64 scalar placeholder of `Run.position`; None if nothing reads it
     outputs: Dict[str, Any] = {}  # of the hook `call`
     after_restore: Any = None  # op that runs after the variables are restored; see `Run`
-
-    @property
-    def example_placeholders(self) -> Dict[str, Any]:
-        """Flat key -> [N, ...] of an example's features and labels."""
-        is_named = bool(self.run.data.feature_names)
-        features = self.placeholders if is_named else self.placeholders[FEATURES]
-        return {**flatten(features), **self.label_placeholders}
 
     @property
     def input_specs(self) -> ArraySpecs:
@@ -296,13 +289,13 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
     graph = tf.Graph()
     with _construction(graph, run):
         specs: Any = None
-        label_placeholders: Dict[str, Any] = {}
+        examples: Dict[str, Any] = {}
         labels = None
         if run.mode == "predict":
             specs = plugins.call_hook("inputs", check_inputs, run=run)
         if specs is None:
-            flat, features = example_placeholders(run, FEATURES)
-            packed = pack_role(flat, FEATURES)
+            examples, features = example_placeholders(run, FEATURES)
+            packed = pack_role(examples, FEATURES)
             placeholders = packed if isinstance(packed, dict) else {FEATURES: packed}
         else:
             placeholders = {
@@ -311,7 +304,8 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             }
             features = dict(placeholders)
         if run.mode == "eval":
-            label_placeholders, labels = example_placeholders(run, LABELS)
+            of_labels, labels = example_placeholders(run, LABELS)
+            examples.update(of_labels)
         model = _build_model(plugins, run)
         outputs, _ = _call(plugins, run, model, features, labels)
         predicted = {"model": model, "features": features, "outputs": outputs, "run": run}
@@ -321,8 +315,7 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
         losses, metrics, example_metrics, resettable = {}, {}, {}, []
         if run.mode == "eval":
             losses = _by_name(_ask_loss(plugins, run, model, features, labels, outputs))
-            examples = {"features": features, "labels": labels, "outputs": outputs}
-            arguments = dict(examples, model=model, run=run)
+            arguments = dict(predicted, labels=labels)
             before = {v.op.name for v in tf.local_variables()}
             metrics = _merge_metrics(plugins, "metrics", check_metrics, arguments)
             variables = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
@@ -337,7 +330,7 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             graph,
             run,
             placeholders,
-            label_placeholders,
+            examples,
             specs is None,
             predictions,
             losses,
