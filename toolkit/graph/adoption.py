@@ -14,7 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 from ..compat import tf
 from ..errors import ToolkitError
 from .guard import ADOPTED, COUNTERS, GuardedUpdate, GuardValues, make_refusal
-from .ops import function_names, root_handle, upstream, variables_by_handle
+from .ops import function_names, nodes_within, root_handle, upstream, variables_by_handle
 
 _WRITES = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ResourceStrided")
 
@@ -64,16 +64,11 @@ def _find_writing_functions() -> Set[str]:
     if not any(op.type.endswith(calls) for op in graph.get_operations()):
         return set()  # the definition of a large graph takes time
     functions = {f.signature.name: f.node_def for f in graph.as_graph_def().library.function}
-    writing: Set[str] = set()
-    while True:
-        names = {
-            name
-            for name, nodes in functions.items()
-            if any(x.op.startswith(_WRITES) or writing & set(function_names(x)) for x in nodes)
-        }
-        if names == writing:
-            return writing
-        writing = names
+    return {
+        name
+        for name, nodes in functions.items()
+        if any(x.op.startswith(_WRITES) for n in nodes for x in nodes_within(n, functions, {name}))
+    }
 
 
 def adopt(

@@ -35,6 +35,16 @@ def function_names(node: Any) -> Iterator[str]:
         yield from (function.name for function in value.list.func)
 
 
+def nodes_within(node: Any, functions: Dict[str, Any], visited: Set[str]) -> Iterator[Any]:
+    """A node, and those in the functions, by name, that it calls, but in those visited before."""
+    yield node
+    for name in function_names(node):
+        if name in functions and name not in visited:
+            visited.add(name)
+            for inner in functions[name]:
+                yield from nodes_within(inner, functions, visited)
+
+
 # ------------------------------------------------------------------------------------ state updates
 
 

@@ -10,18 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Set,
-    Tuple,
-)
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import HAS_XLA, tf
@@ -30,7 +19,7 @@ from ..display.numbers import format_count
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
 from ..graph.model_size import check_model_size
-from ..graph.ops import function_names, upstream
+from ..graph.ops import nodes_within, upstream
 from ..graph.run import step_builder_of
 from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA
@@ -268,20 +257,10 @@ def find_random_ops(train_op: tf.Operation) -> List[str]:
         # A node with a second seed draws from a stream of the session, which starts again in the
         # next one. Stateless ops get their seeds as inputs, and the state of tf.random.Generator is
         # a variable. The ops of cuDNN draw only for a dropout, which layers of Keras make outside.
-        inner = [n for n in _inner(nodes[op.name], functions, set()) if "seed2" in n.attr]
+        inner = [n for n in nodes_within(nodes[op.name], functions, set()) if "seed2" in n.attr]
         types = {node.op for node in inner if not node.op.startswith("Cudnn")}
         if types:
             lines = plugin_lines(op)
             location = lines[-1].location if lines else op.name
             found += [f"{op_type} at {location}" for op_type in sorted(types)]
     return list(dict.fromkeys(found))
-
-
-def _inner(node: Any, functions: Dict[str, Any], visited: Set[str]) -> Iterator[Any]:
-    """A node, and those in the functions that it calls."""
-    yield node
-    for name in function_names(node):
-        if name in functions and name not in visited:
-            visited.add(name)
-            for inner in functions[name]:
-                yield from _inner(inner, functions, visited)
