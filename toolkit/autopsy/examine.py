@@ -43,7 +43,7 @@ def examine(
     """
     repeated = _RepeatedStep(plugins, begin_graph, checkpoint, step, begin)
     with contextlib.closing(repeated):
-        batch_tensors, positions = flatten(*repeated.graph.batch), repeated.positions
+        batch_tensors, positions = flatten(*repeated.graph.step.batch), repeated.positions
         for guard_values in repeated.graph.step.guard_values:
             targets = [guard_values.loss, guard_values.gradient_norm]
             # A later update depends on the earlier ones, so they run in this session as well.
@@ -116,7 +116,7 @@ def _describe(
     batch: BatchValues,
 ) -> Finding:
     """The finding on an update, of whose loss and norm of the gradient some are not finite."""
-    chain, batch_tensors = Chain(nonfinite, inspection), flatten(*repeated.graph.batch)
+    chain, batch_tensors = Chain(nonfinite, inspection), flatten(*repeated.graph.step.batch)
     features = [x for key, x in batch_tensors.items() if key.startswith(FEATURES)]
     bad_features = [tensor for tensor in features if tensor.name in chain.tensors]
     tensor = bad_features[0] if bad_features else chain.first_source()
@@ -184,7 +184,7 @@ def _nonfinite_rows(
     if is_bad.all():
         return []
     indices = np.where(is_bad, np.argmin(is_bad), np.arange(batch.size))
-    tensors = flatten(*repeated.graph.batch)
+    tensors = flatten(*repeated.graph.step.batch)
     feeds = {tensors[key]: values[indices] for key, values in batch.arrays.items()}
     with repeated.run(targets, [tensor], feeds) as (_, dump):
         is_finite = [np.isfinite(to_floats(read())).all() for _, read in dump]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf, under_construction
 from ..data.named_arrays import ArraySpecs
@@ -29,17 +29,10 @@ from .step_sums import StepSums, read_sums
 from .while_loop import Step, StepLoop, build_compiled_loop, build_loop, make_num_steps, specs_of
 
 
-class Batch(NamedTuple):
-    """The examples of one step as hooks get them: structures of tensors [B, ...]."""
-
-    features: Any  # a tensor, or a dict of tensors by name
-    labels: Any  # likewise, or None
-
-
 class StepOutputs(NamedTuple):
     """What hooks may fetch of one step. Fetching one tensor of a field computes the whole field."""
 
-    batch: Optional[Batch]
+    batch: Any  # the pair of features and labels that hooks get; None in a compiled loop
     guard_values: Sequence[GuardValues]
     outputs: Dict[str, Any]  # what the hook `call` returned
     logged: Dict[str, Any]  # name -> scalar that `run.log` got
@@ -65,12 +58,6 @@ class TrainingGraph(NamedTuple):
     # Of scalars of the step over all replicas, and the sums of each. A call that fetches them needs
     # the others' part, so all replicas fetch them in the same calls.
     averages: Sequence[Any] = ()
-
-    @property
-    def batch(self) -> Batch:
-        """The examples of the step."""
-        assert self.step.batch is not None  # only a step inside a compiled loop has none
-        return self.step.batch
 
 
 class InferenceGraph(NamedTuple):
@@ -189,9 +176,9 @@ def _build_model(plugins: Plugins, run: Run) -> Any:
     return model
 
 
-def _take(reader: Any, chunk: Dict[str, Any], number: Any) -> Batch:
+def _take(reader: Any, chunk: Dict[str, Any], number: Any) -> Tuple[Any, Any]:
     """One of the batches that were read ahead: flat key -> as they are stored, [K, B, ...]."""
-    return Batch(*pack(reader.form.finish({key: x[number] for key, x in chunk.items()})))
+    return pack(reader.form.finish({key: x[number] for key, x in chunk.items()}))
 
 
 def _training_graph(tf_graph, run: Run, model, loop: StepLoop) -> TrainingGraph:
@@ -279,7 +266,7 @@ def _build_step(
             "run.data) in the hook 'call'.",
         )
     builder.omitted_losses = builder.networks.count_omitted([v.loss for v in builder.guard_values])
-    batch, logged = Batch(features, labels), run.logged
+    batch, logged = (features, labels), run.logged
     train_op = builder.add_scalars(train_op, {**losses, **logged})
     return train_op, StepOutputs(batch, builder.guard_values, outputs, logged, losses, ())
 

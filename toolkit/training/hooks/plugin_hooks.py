@@ -41,13 +41,14 @@ _HINT = "Take the tensors that the hook 'session_hooks' is given, or those of ru
 
 def build_plugin_hooks(plugins: Plugins, graph: TrainingGraph, run_data: RunData) -> List[RunHook]:
     """What the plugins' hook `session_hooks` returns for a graph, in which it may make ops."""
+    features, labels = graph.step.batch
     step_ops = set(graph.tf_graph.get_operations())
     with under_construction(graph.tf_graph):
         answers = plugins.call_each(
             "session_hooks",
             model=graph.model,
-            features=graph.batch.features,
-            labels=graph.batch.labels,
+            features=features,
+            labels=labels,
             outputs=graph.step.outputs,
             losses=graph.step.losses,
             run=graph.run,
