@@ -60,7 +60,7 @@ class RunLog(SessionRecord):
         facts, dataset = self.session_facts(), self._run_data.dataset
 
         def run_facts() -> Dict[str, Any]:
-            return {**provenance.run_facts(job.plugins, run_data), **self._parent_facts()}
+            return {**provenance.run_facts(job.plugins, run_data), **self._trainer.parent_facts}
 
         # The folder: its configuration and the run.
         if job.allow_other_data and not folder.is_new:
@@ -145,14 +145,9 @@ class RunLog(SessionRecord):
             facts = provenance.reproducibility_facts(job.plugins, self._run_data, job.config)
             facts["machine"][THREADS] = effective_threads(self._plan.options)
             reader = self._plan.reader.kind
-            facts.update(self._parent_facts())
-            facts.update(self._trainer.peers.facts())
+            facts.update(self._trainer.parent_facts, **self._trainer.peers.facts())
             self._facts = dict(facts, compiled=self._plan.is_compiled, reader=reader)
         return self._facts
-
-    def _parent_facts(self) -> Dict[str, Any]:
-        parent = self._trainer.parent
-        return {"parent": parent._asdict()} if parent else {}
 
     # ------------------------------------------------------------------------------------- ending
 

@@ -83,7 +83,8 @@ class Trainer:
             parents.setdefault(WEIGHTS, weights.parent)
         self.initial_weights = weights
         # What the run began from, if this session has to record it.
-        self.parent = parents.get(WEIGHTS) if self.start is None else None
+        parent = parents.get(WEIGHTS) if self.start is None else None
+        self.parent_facts = {"parent": parent._asdict()} if parent else {}
         # The data, which decide the presets that are still open: this is the job that is trained.
         self.job, self.run_data = open_job(job, parents.get(WEIGHTS))
         # The graphs, so that their faults show before anything is written.
