@@ -23,7 +23,7 @@ _MEETING = 1 << 30  # the instance key of `meet`; those of steps are 1, 2, ...
 
 @dataclass(frozen=True)  # a named tuple cannot have a field "count"
 class Replica:
-    """A replica, as its graph needs it."""
+    """A replica, as its graph needs it. Raises UsageError unless each one gets an example."""
 
     rank: int = 0  # its number, from 0
     count: int = 1  # of all replicas
@@ -57,8 +57,7 @@ class Replica:
         """The weights of all replicas."""
         return [replace(self, rank=rank).weight for rank in range(self.count)]
 
-    def check_batch_size(self) -> None:
-        """Raise UsageError unless each replica gets an example."""
+    def __post_init__(self) -> None:
         if self.batch_size < self.count:
             raise UsageError(
                 f"--batch-size is {self.batch_size}, fewer than the {self.count} replicas that "

@@ -53,9 +53,7 @@ class Devices(NoPeers):
 
     def place(self, options: CoreOptions) -> Place:
         """The first replica. Raises UsageError if the batch is too small for so many."""
-        replica = Replica(0, len(self._devices), options.batch_size)
-        replica.check_batch_size()
-        return Place(options, replica)
+        return Place(options, Replica(0, len(self._devices), options.batch_size))
 
     def facts(self) -> Dict[str, Any]:
         count = len(self._devices)

@@ -229,9 +229,7 @@ def place_of(cluster: Cluster, options: CoreOptions) -> Place:
     """
     assert cluster.rank is not None
     if not cluster.has_ps:
-        replica = Replica(cluster.rank, cluster.num_trainers, options.batch_size)
-        replica.check_batch_size()
-        return Place(options, replica)
+        return Place(options, Replica(cluster.rank, cluster.num_trainers, options.batch_size))
     wrong = "--xla is on" if options.xla == "on" else ""
     if options.accumulate != 1:
         wrong = f"--accumulate is {options.accumulate}"
