@@ -36,10 +36,8 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
         run_folder, checkpoint, shared.warn
     ) as model:
         from ..inference.export import describe_input_hooks
-        from ..inference.export import export as write
 
-        result = dict(write(model.predictor, path, model.example_inputs), folder=folder)
-        result["step"] = model.step
+        result = dict(model.export(path), folder=folder)
     lines = [
         f"{folder}  step {result['step']}, {result['signature']}: "
         f"{', '.join(result['inputs'])} -> {', '.join(result['outputs'])}; largest "
