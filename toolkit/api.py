@@ -128,17 +128,7 @@ def open_trainer(
         folder = reserve(run_dir)
         resolved = _resolve_options(plugins, options)
     values = config.run_values(model, others, resolved.options, folder.path, resolved.origins)
-    job = Job(
-        plugins,
-        resolved.options,
-        folder,
-        values,
-        list(argv),
-        pause_at,
-        allow_other_data="data" in allow,
-        notes=resolved.notes,
-        resolved=resolved,
-    )
+    job = Job(plugins, resolved, folder, values, list(argv), pause_at, "data" in allow)
     return Trainer(job, console)
 
 

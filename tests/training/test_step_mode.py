@@ -32,9 +32,9 @@ def plan_builder(here):
     def make(plugin=Linear, steps=LONG, place=Place, **options):
         plugins = Plugins(make_plugin(plugin))
         values = dict(options, steps=steps, data=data, batch_size=8)
-        resolved = resolve(plugins.options(), flags=values).options
+        resolved = resolve(plugins.options(), flags=values)
         job = Job(plugins, resolved, RunFolder("run", is_new=True), {}, [])
-        return PlanBuilder(job, open_run_data(plugins, resolved), place(resolved))
+        return PlanBuilder(job, open_run_data(plugins, resolved.options), place(resolved.options))
 
     return make
 

@@ -192,13 +192,14 @@ def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: 
 
     place, step = session_place(folder), segment.end.step
     plugins = Plugins.load(config.plugin, config.extensions, place)
-    options = resolve(plugins.options(), [config]).options
-    contents = configuration.run_values(config.plugin, config.extensions, options, target.path)
+    resolved = resolve(plugins.options(), [config])
+    names = config.plugin, config.extensions
+    contents = configuration.run_values(*names, resolved.options, target.path)
     count = count_processes(segment.session)
     if count > 1:
         _train_in_processes(target, segment, contents, count)
         return
-    trainer = Trainer(Job(plugins, options, target, contents, ["verify"], step), quiet())
+    trainer = Trainer(Job(plugins, resolved, target, contents, ["verify"], step), quiet())
     try:
         trainer.check_resume()
         changes = find_session_changes(segment.session, trainer.log.session_facts())

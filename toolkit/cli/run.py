@@ -67,13 +67,11 @@ class Order(NamedTuple):
         assert self.selection.plugins is not None  # else `_read_order` refuses the command
         return Job(
             self.selection.plugins,
-            self.resolved.options,
+            self.resolved,
             folder,
             self.config(folder.path),
             ["toolkit", *self.argv],
-            notes=self.resolved.notes,
-            resolved=self.resolved,
-            pause_at=self.pause_at,
+            self.pause_at,
             **more,
         )
 

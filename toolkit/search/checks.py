@@ -137,7 +137,7 @@ def _check(
     )
     options, references = resolved.options, [each.reference for each in plugins.extensions]
     config = run_values(plugins.model.reference, references, options, folder, resolved.origins)
-    job = Job(plugins, options, RunFolder(folder, is_new=True), config, ["toolkit search"])
+    job = Job(plugins, resolved, RunFolder(folder, is_new=True), config, ["toolkit search"])
     trainer = Trainer(job, Console())
     try:
         directions = trainer.evaluator.metric_directions()

@@ -112,7 +112,7 @@ class RunLog(SessionRecord):
         order = job.plugins.describe_order()
         if order:
             log(f"order  {order}")
-        notes = [*job.notes, *_plan_notes(self._plan, job.origins), *changes]
+        notes = [*job.resolved.notes, *_plan_notes(self._plan, job.origins), *changes]
         if differences:  # those of a resume will not be the bits of an uninterrupted run
             notes.append(f"no longer bit-exact from here: {'; '.join(differences)}")
         names = [hook.name for hook in hooks if not hook.has_due_steps]

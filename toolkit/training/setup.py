@@ -43,14 +43,17 @@ class Job(NamedTuple):
     """What to train."""
 
     plugins: Plugins
-    options: CoreOptions  # of the core and the plugins
+    resolved: Resolved  # the options, of which the data have to choose presets that are open
     folder: RunFolder
     config: Dict[str, Any]  # the contents of config.json
     argv: Sequence[str]  # the command, for the commit log
     pause_at: Optional[int] = None  # the step at which to pause, as if interrupted
     allow_other_data: bool = False  # in a resume
-    notes: Sequence[str] = ()  # on the choice of options, for the first lines of the run
-    resolved: Optional[Resolved] = None  # the options where the data have to choose presets
+
+    @property
+    def options(self) -> CoreOptions:
+        """Those of the core and the plugins."""
+        return self.resolved.options
 
     @property
     def origins(self) -> Dict[str, Origin]:
@@ -73,10 +76,9 @@ def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
         path, step = split_step(init_from)
         config = dict(job.config, init_from=join_step(path, step or parent.step))
         job = job._replace(config=config)
-    if job.resolved is not None and job.resolved.open_presets:
+    if job.resolved.open_presets:
         now = choose_presets(job.resolved, run_data)
-        config = update_config(job.config, job.resolved, now)
-        job = job._replace(options=now.options, config=config, notes=now.notes, resolved=None)
+        job = job._replace(config=update_config(job.config, job.resolved, now), resolved=now)
     check_options(job.options, run_data, origins)
     return job, run_data
 
