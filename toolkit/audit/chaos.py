@@ -16,10 +16,11 @@ from ..display.waits import waiting
 from ..errors import CheckFailed, RetryError, UsageError
 from ..files import write_json
 from ..plugins import require_trust
+from ..storage.own_folders import COMMITS
 from ..storage.run_folder import RunFolder
 from .checks import declared_options
 from .processes import LastWords, count_processes, train
-from .replay import Segment, compare_runs, session_config, session_place
+from .replay import Segment, compare_runs, session_config
 
 START_SECS = 3.0  # from the start of each process to its first step, about
 MAX_SECS = 86400.0  # of a training; a log may say anything
@@ -48,7 +49,7 @@ def kill_copies(
     path, count = os.path.abspath(path), count_processes(segment.session)
     config = session_config(folder, segment.session)
     for reference in (config.plugin, *config.extensions):
-        require_trust(reference, session_place(folder))
+        require_trust(reference, os.path.join(str(folder), COMMITS))
     config_path = os.path.join(path, "config.json")
     write_json(config_path, move(config, declared_options(config), path))
     moments: List[str] = []

@@ -27,6 +27,7 @@ from ..storage.commit_log import Checkpoint, Entry, current_sessions, fold
 from ..storage.entries import WEIGHTS
 from ..storage.journal import copy_journal, has_state
 from ..storage.jsonl import parse_object
+from ..storage.own_folders import COMMITS
 from ..storage.run_folder import RunFolder, driver_of
 from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import SOURCES
@@ -147,11 +148,6 @@ def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
     return config
 
 
-def session_place(folder: RunFolder) -> str:
-    """The file that names the plugins of a session, for messages."""
-    return os.path.join(str(folder), "commits.jsonl")
-
-
 # ----------------------------------------------------------------------------------------- replay
 
 
@@ -190,7 +186,7 @@ def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: 
     from ..api import quiet
     from ..training.trainer import Job, Trainer
 
-    place, step = session_place(folder), segment.end.step
+    place, step = os.path.join(str(folder), COMMITS), segment.end.step
     plugins = Plugins.load(config.plugin, config.extensions, place)
     resolved = resolve(plugins.options(), [config])
     names = config.plugin, config.extensions

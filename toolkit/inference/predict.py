@@ -144,7 +144,8 @@ def read_examples(
             try:
                 with translate_read_errors(path):
                     flats.append(read(path))
-                names += _name_examples(path, len(next(iter(flats[-1].values()))))
+                count = len(next(iter(flats[-1].values())))
+                names += [path] if count == 1 else [f"{path}[{i}]" for i in range(count)]
             except _DamagedImage as error:
                 damaged.append(error)
     if not flats:
@@ -275,11 +276,6 @@ def _cut_sequences(arrays: Dict[str, np.ndarray], sequences: Sequence[str]) -> F
     for name in sequences:
         cut[name] = [row[:length] for row, length in zip(cut[name], cut.pop(name + LENGTH))]
     return cut
-
-
-def _name_examples(path: str, count: int) -> List[str]:
-    """The name of each example in a file: `FILE[3]`, or `FILE` of a single one."""
-    return [path] if count == 1 else [f"{path}[{i}]" for i in range(count)]
 
 
 def _read_npz(path: str, needs: str) -> Dict[str, np.ndarray]:
