@@ -126,6 +126,15 @@ update, read = w.assign_add(1.0, read_value=False), w.read_value()
 sess.run(w.initializer)
 assert [sess.run(read), sess.run([update, read])[1], sess.run(read)] == [1.0, 1.0, 2.0]
 """,
+    "rows that a call gathers are those before its update, which needs them in no other call": """
+w = tf.Variable([1.0, 2.0])
+place = tf.placeholder(tf.int32, [])
+slow = tf.while_loop(lambda i: i < 99, lambda i: i + 1, [place])
+row, update = tf.gather(w, slow - 98), w.assign_add([1.0, 1.0])
+sess.run(w.initializer)
+assert [sess.run([row, update.op], {place: 0})[0] for _ in range(3)] == [2, 3, 4]
+assert sess.run(update).tolist() == [5, 6]
+""",
     "a seed may be given by its name": """
 first = [random.seed(a=1), random.random(), np.random.seed(seed=1), np.random.rand()]
 assert first == [random.seed(1), random.random(), np.random.seed(1), np.random.rand()]

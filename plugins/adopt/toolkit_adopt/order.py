@@ -42,6 +42,7 @@ from .calls import (
     written_variable,
 )
 
+_GATHERS = ("ResourceGather", "ResourceGatherNd")  # read rows of a variable
 _DATA = ""  # in place of the name of a variable
 _NUM_KEPT = 8  # others of a variable, for which a newer update waits
 Ops = Dict[str, List[Any]]  # by the name of a variable or queue
@@ -62,7 +63,7 @@ class Order:
         (begun, done), gates = self._done.get(graph, (0, 0)), self._gates.setdefault(graph, [])
         if graph.version <= done:
             return gates
-        reads, late, updates = _list_state(graph)
+        reads, late, updates, gathers = _list_state(graph)
         behind = _Behind()
         with growing(graph):
             for name, ops in updates.items():
@@ -74,6 +75,8 @@ class Order:
                     own += _find_own_reads(ops[:place], op, free, behind)
                     op._add_control_inputs(first)
                     behind.add(op, first)
+                    free = [rows for rows in gathers[name] if not behind.order(rows, op)]
+                    gates += [_make_gate(rows, op, (), behind) for rows in free]
                 late_reads = [*own, *late[name]]
                 between = [op for op in ops if begun < op._id <= done and "Apply" not in op.type]
                 passed = set(between[:-_NUM_KEPT])
@@ -85,26 +88,30 @@ class Order:
         return gates
 
 
-def _list_state(graph: Any) -> Tuple[Ops, Ops, Ops]:
-    """By variable: the ends of reads that wait for nothing, other reads, and updates. By queue: the
-    ops that tell its size; and as updates of `_DATA`, what takes from sources, and samplers.
+def _list_state(graph: Any) -> Tuple[Ops, Ops, Ops, Ops]:
+    """By variable: the ends of reads that wait for nothing, other reads, updates, and what gathers
+    its rows. By queue: the ops that tell its size; and as updates of `_DATA`, what takes from
+    sources, and samplers.
     """
     reads: Ops = collections.defaultdict(list)
     late: Ops = collections.defaultdict(list)
     updates: Ops = collections.defaultdict(list)
+    gathers: Ops = collections.defaultdict(list)
     for op in graph.get_operations():
         is_free = op._get_control_flow_context() is None
         if op.type == "ReadVariableOp":
             name = source_of(op.inputs[0]).name
             reads[name] += _ends_of_read(op)
             late[name] += [op] if op.control_inputs and is_free else []
+        elif is_free and op.type in _GATHERS:
+            gathers[source_of(op.inputs[0]).name].append(op)
         elif is_free and is_update(op):
             updates[written_variable(op)].append(op)
         elif is_free and op.type == "QueueSizeV2" and not op.control_inputs:
             reads[queue_of(op).name].append(op)
         elif is_free and is_moving(op):
             updates[_DATA].append(op)
-    return reads, late, updates
+    return reads, late, updates, gathers
 
 
 class _Behind:
