@@ -28,6 +28,10 @@ REFUSED = {  # {at} is the last line, {before} the one before it
         "fills a queue by what depends on the variable 'w', which a resume has only at a commit "
         "{at}.",
     ),
+    "rows of a variable that is fed": (
+        "rows = tf.gather(w, [0])\n" + INIT + "sess.run(rows, {w: w.eval(session=sess)})\n",
+        "feeds the variable 'w', and gathers rows of it (script.py:",
+    ),
     "loop by a clock": (
         "sv = tf.train.Supervisor(logdir='out')\n"
         "sv.managed_session().__enter__()\nsv.loop(60, batch)\n",

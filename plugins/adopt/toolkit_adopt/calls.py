@@ -27,6 +27,7 @@ from .patches import Patches
 
 _WRITES = r"Assign\w*|(Resource)?Scatter\w*|\w*Apply\w*"  # types of ops, by a handle or reference
 ASSIGNS = ("Assign", "AssignVariableOp")
+GATHERS = ("ResourceGather", "ResourceGatherNd")  # read rows of a variable
 _READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful
 _FILES = ("RestoreV2", "Restore", "RestoreSlice")
 _PASSING_FILES = ("Identity", "Reshape", "Cast", "Slice")  # what may come behind these
@@ -136,6 +137,11 @@ class Calls:
                 what = f"trains by '{op.name}' ({op.type}), whose state no resume knows"
                 way_out = "; write stateful=False if it keeps none" * (op.type == "PyFunc")
                 raise self.refusal(what + way_out, op)
+        read = [source_of(t.op.inputs[0]) for t in feeds if t.op.type == "ReadVariableOp"]
+        for op in reached:
+            if op.type in GATHERS and source_of(op.inputs[0]) in read:
+                name = source_of(op.inputs[0]).name
+                raise self.refusal(f"feeds the variable '{name}', and gathers rows of it", op)
         for tensor in fetches:
             if tensor.dtype in (tf.resource, tf.variant):
                 raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)

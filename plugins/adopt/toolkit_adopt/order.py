@@ -33,6 +33,7 @@ from toolkit import tf
 
 from .calls import (
     ASSIGNS,
+    GATHERS,
     growing,
     is_moving,
     is_update,
@@ -42,7 +43,6 @@ from .calls import (
     written_variable,
 )
 
-_GATHERS = ("ResourceGather", "ResourceGatherNd")  # read rows of a variable
 _DATA = ""  # in place of the name of a variable
 _NUM_KEPT = 8  # others of a variable, for which a newer update waits
 Ops = Dict[str, List[Any]]  # by the name of a variable or queue
@@ -103,7 +103,7 @@ def _list_state(graph: Any) -> Tuple[Ops, Ops, Ops, Ops]:
             name = source_of(op.inputs[0]).name
             reads[name] += _ends_of_read(op)
             late[name] += [op] if op.control_inputs and is_free else []
-        elif is_free and op.type in _GATHERS:
+        elif is_free and op.type in GATHERS:
             gathers[source_of(op.inputs[0]).name].append(op)
         elif is_free and is_update(op):
             updates[written_variable(op)].append(op)
