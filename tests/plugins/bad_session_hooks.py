@@ -62,6 +62,17 @@ def session_hooks():
 Error: Session hook Mine of plugin 'bad' returned None from 'next_due_step' ({here}).
 It returns a number; infinity for never.
 
+# hook fetches array
+class Mine(toolkit.SessionHook):
+    every = toolkit.Every(1)
+    def fetches(self):
+        return {"loss": np.zeros(2)}
+@hookimpl  # here
+def session_hooks():
+    return [Mine()]
+Error: Session hook Mine of plugin 'bad' fetches an array float64 [2], which is no tensor ({here}).
+Take the tensors that the hook 'session_hooks' is given, or those of run.logged.
+
 # hook fetches loop (--steps-per-call 2)
 class Mine(toolkit.SessionHook):
     every = toolkit.Every(1)

@@ -9,6 +9,8 @@ import inspect
 import numbers
 from typing import Any, Container, Dict, Iterator, List, Optional
 
+import numpy as np
+
 from ...autopsy.op_traceback import plugin_lines
 from ...compat import capture_log, tf, under_construction
 from ...errors import RetryError, ToolkitError
@@ -180,6 +182,12 @@ class PluginHook(RunHook):
                     f"({self._place}).",
                     hint=f"{_HINT}.",
                 ) from None
+        if isinstance(fetch, (numbers.Number, np.ndarray)):
+            raise ToolkitError(
+                f"{self._subject} fetches {describe_value(fetch)}, which is no tensor "
+                f"({self._place}).",
+                hint=f"{_HINT}.",
+            )
         if not isinstance(fetch, (tf.Tensor, tf.Operation)):
             return fetch
         if fetch.graph is not graph or not graph.is_fetchable(fetch):
