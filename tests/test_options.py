@@ -117,6 +117,7 @@ BETWEEN = "nothing between two commas"
 WHOLE = "valid integer"
 SIZE = "should be 1 to 4096, or WIDTHxHEIGHT such as 64x48"
 ARGUMENT = "should be numbers, true, false or text"
+UNKNOWN = "There is no option '{}' ({}). Did you mean '{}'?"
 
 
 @pytest.mark.parametrize(
@@ -136,11 +137,12 @@ ARGUMENT = "should be numbers, true, false or text"
         (WHOLE, "batch_size", ["1e3", "0x10", "２", "٣", "five", "1.5", "--3", "-0x1", "1 0", ""]),
         (SIZE, "image_size", ["0", "4097", "64x", "x64", "64x0", "64x4097", "64x48x3"]),
         (SIZE, "image_size", ["a", "-1", "6.4", "٣", True]),
+        ("'preset' is 'quick' (flag --preset): should be 'slow' or 'fast'", "preset", ["quick"]),
     ],
 )
 def test_a_value_of_another_type_or_beyond_a_limit_gets_one_sentence(message, name, values):
     for value in values:
-        error = refuse([("many", Many)], flags={name: value})
+        error = refuse([("many", Many), ("recipes", Recipes)], flags={name: value})
         assert message in error.message, value
         assert "\n" not in error.message
 
@@ -167,37 +169,32 @@ class Odd(Options):
 
 
 @pytest.mark.parametrize(
-    "given, message, nearest",
+    "given, message",
     [
-        ({"classes": [("odd", Odd)]}, "There is no option 'batchsize' (plugin odd).", "batch_size"),
-        ({"layers": [("a", {"stepps": 1})]}, "There is no option 'stepps' (a).", "steps"),
-        ({"flags": {"stepps": "1"}}, "There is no option 'stepps' (flag --stepps).", "steps"),
+        ({"classes": [("odd", Odd)]}, UNKNOWN.format("batchsize", "plugin odd", "batch_size")),
+        ({"layers": [("a", {"stepps": 1})]}, UNKNOWN.format("stepps", "a", "steps")),
+        ({"flags": {"stepps": "1"}}, UNKNOWN.format("stepps", "flag --stepps", "steps")),
         (
             {"layers": [("a", {"learning-rate": 0.1, "learning_rate": 0.2})]},
             "Option 'learning_rate' is set with a dash and with an underscore (a).",
-            None,
         ),
         (
             {"layers": [("a", {"early_stopping": 3})]},
             "Early stopping needs a metric: set best_metric.",
-            None,
         ),
         (
             {"layers": [("a", {"best_metric": "loss", "evaluate": False})]},
             "best_metric (a) needs evaluations: set evaluate, or best_metric to none.",
-            None,
         ),
         (
             {"flags": {"steps": "7", "epochs": "2"}},
             "Both steps (flag --steps) and epochs (flag --epochs) set the length of the run.",
-            None,
         ),
     ],
 )
-def test_what_contradicts_or_is_unknown_is_refused_with_its_origin(given, message, nearest):
+def test_what_contradicts_or_is_unknown_is_refused_with_its_origin(given, message):
     error = refuse(**dict({"classes": []}, **given))
-    assert error.message == message
-    assert nearest is None or error.hint == f"Did you mean '{nearest}'?"
+    assert f"{error.message} {error.hint}".startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -223,9 +220,6 @@ def test_the_strongest_layer_sets_the_length(layers, more, length):
 # ---------------------------------------------------------------------------- variables and merging
 
 
-FIXED = "has a name that"
-
-
 @pytest.mark.filterwarnings("ignore:Field name:UserWarning")
 @pytest.mark.parametrize(
     "name, message",
@@ -233,7 +227,7 @@ FIXED = "has a name that"
         ("steps", "is already an option of the core."),
         ("gain", "is already an option of plugin 'linear'."),
         ("no_evaluate", "has the flag by which 'evaluate' of the core is set."),
-        *((name, FIXED) for name in ("force", "with", "json", "cache", "folder", "ctx")),
+        *((n, "has a name that") for n in ("force", "with", "json", "cache", "folder", "ctx")),
     ],
 )
 def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
@@ -326,11 +320,6 @@ def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which(
     assert resolved.notes == notes
     if rate != 0.5:
         assert str(resolved.origins["learning_rate"]) == f"preset {resolved.options.preset}"
-
-
-def test_an_unknown_preset_is_an_error_that_lists_the_presets():
-    message = refuse([("recipes", Recipes)], flags={"preset": "quick"}).message
-    assert "'preset' is 'quick'" in message and "'slow' or 'fast'" in message
 
 
 class Momenta(Options):
@@ -433,11 +422,10 @@ def test_a_saved_run_without_a_new_preset_has_its_values_and_their_first_origins
 # -------------------------------------------------------------------------- what a plugin declares
 
 
-class FastByDefault(Recipes):
-    core_defaults = {"preset": "fast"}
-
-
 def test_a_plugin_may_choose_the_preset_of_its_options():
+    class FastByDefault(Recipes):
+        core_defaults = {"preset": "fast"}
+
     assert resolved_of(FastByDefault).options.learning_rate == 0.9
 
 
