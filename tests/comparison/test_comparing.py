@@ -11,8 +11,7 @@ from toolkit.comparison.differences import find_option_differences, group_by_see
 from toolkit.comparison.record import read_record
 from toolkit.comparison.verdict import Group, find_obstacle, read_examples
 
-DIRECTIONS = {"directions": {"accuracy": "max", "distance": "min"}}
-SPLIT = dict(DIRECTIONS, examples_sha256="1" * 64)
+SPLIT = {"directions": {"accuracy": "max", "distance": "min"}, "examples_sha256": "1" * 64}
 
 
 def records(*paths):
@@ -126,12 +125,7 @@ def test_a_run_that_repeats_a_seed_counts_once(here):
 @pytest.mark.parametrize(
     "right, test, verdict, words",
     [
-        (
-            150,
-            {},
-            "separated",
-            ["accuracy: a is better than b by 0.1500 [", "McNemar", "1 seed each"],
-        ),
+        (150, {}, "separated", ["a is better than b by 0.1500 [", "McNemar", "1 seed each"]),
         (179, {}, "not separated", ["are not separated: they differ by 0.0050"]),
         (150, {"directions": {}}, "separated", ["a is higher than b"]),  # none is called better
     ],
@@ -177,26 +171,18 @@ def obstacle(a, b, name="accuracy"):
     return find_obstacle(Group("a", records(a)), Group("b", records(b)), name)
 
 
-FEATURES = [{"accuracy": {"features": each * 64, "samples": n}} for each, n in ("c1", "d2")]
-
-
 @pytest.mark.parametrize(
     "test, other, data, reason",
     [
         ({}, {"examples": 60}, {}, "other test split: 50 and 60 examples"),
         ({}, {"split": "validation"}, {}, "other split: test and validation"),
         ({}, {}, {"sha256": {"f": "f" * 64}}, "other test split: the data differs (mnist5k)"),
-        (
-            {},
-            {},
-            {"partition": "9" * 64},
-            "other test split: other examples of the data are held out",
-        ),
+        ({}, {}, {"partition": "9"}, "other test split: other examples of the data are held out"),
         ({}, {"depends_on": {"accuracy": {"samples": 5}}}, {}, "other samples: unknown and 5"),
         ({}, {"depends_on": {"loss": {"samples": 5}}}, {}, ""),
         (
-            dict(SPLIT, depends_on=FEATURES[0]),
-            dict(SPLIT, depends_on=FEATURES[1]),
+            {"depends_on": {"accuracy": {"features": "c" * 64, "samples": 1}}},
+            {"depends_on": {"accuracy": {"features": "d" * 64, "samples": 2}}},
             {},
             f"other features: {'c' * 12} and {'d' * 12}; other samples: 1 and 2",
         ),
@@ -298,8 +284,7 @@ def test_the_command_and_its_json_have_the_comparison(here, cli):
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(here, cli, argv, message):
-    for name in "ab":
-        write_run(name, metrics={"accuracy": 0.9})
+    write_run("a", metrics={"accuracy": 0.9}), write_run("b")
     cli.refuse(2, message, "compare", *argv)
 
 
@@ -420,9 +405,8 @@ def test_a_verdict_on_one_seed_says_what_would_help_and_which_was_better(here):
 
 def test_a_verdict_by_values_of_seeds_alone_is_for_these_test_examples(here):
     for name, value, rate in [("a1", 0.9, 0.1), ("a2", 0.91, 0.1), ("b1", 0.5, 1), ("b2", 0.51, 1)]:
-        write_run(
-            name, metrics={"accuracy": value}, test=SPLIT, seed=int(name[1]), learning_rate=rate
-        )
+        options = {"seed": int(name[1]), "learning_rate": rate}
+        write_run(name, metrics={"accuracy": value}, test=SPLIT, **options)
     ((verdict, text),) = verdicts("a1", "a2", "b1", "b2")
     assert verdict == "separated" and "a1 (2 seeds) is better than b1 (2 seeds)" in text
     note = "Welch's t test over seeds; 2 and 2 seeds; for these test examples: others may differ)"
