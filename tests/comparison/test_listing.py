@@ -67,11 +67,8 @@ def test_the_best_run_is_first_whatever_is_better(here, cli):
         write_run(name, metrics={"error": value}, test={"directions": {"error": "min"}})
         write_run(f"up/{name}", metrics={"score": value}, test={"directions": {"score": "max"}})
     write_run("none")
-    assert names(cli("runs", ".", "--sort", "metric")) == [
-        *("b", "c", "a"),
-        *("up/a", "up/c", "up/b"),
-        "none",
-    ]
+    ranking = ["b", "c", "a", "up/a", "up/c", "up/b", "none"]
+    assert names(cli("runs", ".", "--sort", "metric")) == ranking
     assert names(cli("runs", "up", "--sort", "metric", "--reverse")) == ["up/b", "up/c", "up/a"]
 
 
@@ -194,8 +191,7 @@ def test_each_run_is_listed_once(here):
 
 def test_a_run_that_trains_shows_its_last_validation(here, cli):
     last = {"step": 20, "examples": 9, "metrics": {"loss": 0.4, "accuracy": 0.8}}
-    validation = {"last": last, "best": None}
-    state = {"status": "stopped", "summary": None, "validation": validation}
+    state = {"status": "stopped", "summary": None, "validation": {"last": last, "best": None}}
     write_run("a", manifest=state)
     assert "0.8000 (validation)" in cli("runs", ".").out
 
