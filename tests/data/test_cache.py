@@ -17,18 +17,16 @@ def decode():
 
 
 @pytest.fixture
-def cache(here, monkeypatch):
+def cache(here, cache):
     """A cache with decoded images, a data set, and a file and a folder of somebody else."""
-    root = here / "cache"
-    monkeypatch.setenv("TOOLKIT_CACHE", str(root))
     decode()
     names = "mnist/t10k-images-idx3-ubyte.gz", "fashion-mnist/mine", "features/one/b", "mine/c"
     for name in names:
-        path = root / name
+        path = cache / name
         os.makedirs(str(path.parent), exist_ok=True)
         path.write_bytes(b"12345")
-    (root / "notes.txt").write_bytes(b"mine")
-    return root
+    (cache / "notes.txt").write_bytes(b"mine")
+    return cache
 
 
 def names(cli):
