@@ -220,10 +220,7 @@ def test_arrays_are_examples_as_those_of_a_file(cache, data, description):
         ((PIXELS, [None] * 12), "y_train: NoneType, expected numbers or texts"),
         ((PIXELS, ["a", float("nan")] * 6), "y_train: texts and float, expected one type"),
         (("photos", "labels"), "has 'photos' as x_train, expected an array"),
-        (
-            {"test": (PIXELS, CLASSES)},
-            "the splits test, expected train, and perhaps validation and",
-        ),
+        ({"test": (PIXELS, CLASSES)}, "the splits test, expected train, and perhaps validation"),
     ],
 )
 def test_what_is_no_example_is_refused_and_not_kept(cache, data, words):
