@@ -8,7 +8,6 @@ import process_fixtures
 import pytest
 
 REQUIRED = os.environ.get("TOOLKIT_TEST_BROWSER") == "1"
-PROGRAMS = ("chromium", "chromedriver")
 
 
 class Browser:
@@ -21,13 +20,8 @@ class Browser:
     def __init__(self, driver):
         self.driver = driver
         self.command("Network.enable")
-        self.command(
-            "Network.emulateNetworkConditions",
-            offline=True,
-            latency=0,
-            downloadThroughput=0,
-            uploadThroughput=0,
-        )
+        none = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        self.command("Network.emulateNetworkConditions", offline=True, **none)
 
     def command(self, name, **arguments):
         """Send a command of the DevTools protocol."""
@@ -37,13 +31,8 @@ class Browser:
         """Open a page in a window of this size, and forget what was logged before."""
         features = [{"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}]
         self.command("Emulation.setEmulatedMedia", media=media, features=features)
-        self.command(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 500,
-        )
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.command("Emulation.setDeviceMetricsOverride", **screen)
         self.driver.get("about:blank")
         self.driver.get_log("browser"), self.driver.get_log("performance")
         self.driver.get(address)
@@ -63,11 +52,8 @@ class Browser:
     def requests(self):
         """The addresses that the page requested, without blobs and data of the page itself."""
         events = [json.loads(e["message"])["message"] for e in self.driver.get_log("performance")]
-        addresses = [
-            e["params"]["request"]["url"]
-            for e in events
-            if e["method"] == "Network.requestWillBeSent"
-        ]
+        sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        addresses = [each["request"]["url"] for each in sent]
         return [a for a in addresses if not a.startswith(("blob:", "data:", "about:"))]
 
 
@@ -79,7 +65,7 @@ def browser():
         from selenium.webdriver.chrome.service import Service
     except ImportError:
         skip_or_fail("the package selenium is not installed")
-    paths = [shutil.which(program) for program in PROGRAMS]
+    paths = [shutil.which(program) for program in ("chromium", "chromedriver")]
     if not all(paths):
         skip_or_fail("chromium or chromedriver is not on PATH")
     options = webdriver.ChromeOptions()
