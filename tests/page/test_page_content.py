@@ -44,8 +44,8 @@ def validation(step, **metrics):
     return dict(metrics, step=step, kind="eval", split="validation")
 
 
-def event(step, name="nonfinite", **values):
-    return dict(values, step=step, kind="event", event=name)
+def with_page(**page):
+    return {"metrics": {"loss": 1.0}, "test": {"page": page}}
 
 
 # --------------------------------------------------------------------------------------- is it good
@@ -87,10 +87,10 @@ def test_a_number_that_is_better_the_lower_has_its_sentence_and_its_scale():
     assert "no better than chance" in weak["sentence"]
 
 
-REFUSED = {"records": [event(30, count=2), event(60, count=1)]}
+NONFINITE = {"kind": "event", "event": "nonfinite"}
+REFUSED = {"records": [dict(NONFINITE, step=30, count=2), dict(NONFINITE, step=60, count=1)]}
 DIVERGED = {"status": "diverged", "exit_code": 3, "reason": "Training diverged in step 7."}
-RECALL = {"matrices": [{"names": ["a", "b"], "counts": [[9, 1], [7, 3]]}]}
-TESTED = {"metrics": {"loss": 1.0}}
+RECALL = [{"names": ["a", "b"], "counts": [[9, 1], [7, 3]]}]
 DECLINE = [validation(step, loss=loss) for step, loss in [(10, 2.0), (20, 1.0), (30, 1.9)]]
 RESUMED = [
     Session(0, {40: "a"}, {"learning_rate": 0.1}),
@@ -102,11 +102,7 @@ RESUMED = [
     "values, level, text",
     [
         ({**REFUSED, "manifest": DIVERGED}, "error", "Training diverged in step 7."),
-        (
-            REFUSED,
-            "warning",
-            "3 steps were refused as not finite, between steps 30 and 60.",
-        ),
+        (REFUSED, "warning", "3 steps were refused as not finite, between steps 30 and 60."),
         (
             {"sessions": RESUMED},
             "note",
@@ -119,14 +115,8 @@ RESUMED = [
             "The validation's loss was best with 1.0000 at step 20, and ended with 1.9000 at step"
             " 30.",
         ),
-        (
-            dict(TESTED, test={"page": {"warnings": [{"text": "A class is lost."}]}}),
-            *("warning", "A class is lost."),
-        ),
-        (
-            dict(TESTED, test={"page": RECALL}),
-            *("note", "Class b is recognised in 3 of its 10 examples."),
-        ),
+        (with_page(warnings=[{"text": "A class is lost."}]), "warning", "A class is lost."),
+        (with_page(matrices=RECALL), "note", "Class b is recognised in 3 of its 10 examples."),
     ],
 )
 def test_the_worst_thing_is_in_words(here, values, level, text):
@@ -157,7 +147,7 @@ RISING = [
     validation(step, loss=loss) for step, loss in [(10, 4.0), (20, 3.0), (30, 2.0), (40, 1.0)]
 ]
 MORE = "One seed says little: train with another --seed, and compare with toolkit compare."
-CONFUSED = {"matrices": [{"names": ["a", "b", "c"], "counts": [[9, 3, 1], [3, 7, 0], [0, 0, 9]]}]}
+CONFUSED = [{"names": ["a", "b", "c"], "counts": [[9, 3, 1], [3, 7, 0], [0, 0, 9]]}]
 
 
 @pytest.mark.parametrize(
@@ -173,11 +163,8 @@ CONFUSED = {"matrices": [{"names": ["a", "b", "c"], "counts": [[9, 3, 1], [3, 7,
             "The validation's loss still got better at the end: train longer, say --steps 200.",
         ),
         ({"records": RISING, "manifest": {"step": 40}}, MORE),  # early stopping ended it
-        (
-            dict(TESTED, test={"page": CONFUSED}),
-            "Look at a and b: 6 of the 7 errors are between them.",
-        ),
-        (dict(TESTED, test={"page": {"advice": ["Draw more."]}}), "Draw more."),
+        (with_page(matrices=CONFUSED), "Look at a and b: 6 of the 7 errors are between them."),
+        (with_page(advice=["Draw more."]), "Draw more."),
     ],
 )
 def test_advice_comes_from_the_facts_of_the_run(here, values, advice):
@@ -334,16 +321,16 @@ def test_the_head_of_the_chain_and_the_commands_that_verify_are_folded_in(here):
 # ------------------------------------------------------------------------------------- several runs
 
 
-def runs_of(*accuracies, **values):
+def runs_of(*accuracies):
     """Folders of runs with these accuracies, whose networks differ."""
     for number, accuracy in enumerate(accuracies):
         low, high = accuracy - 0.01, accuracy + 0.01
         test = {"directions": {"accuracy": "max"}}
         test["intervals"] = {"accuracy": {"low": low, "high": high, "level": 0.95}}
         records = [train(step, loss=number + 1 / step) for step in (10, 20)]
-        options = {"network": f"n{number}", **values}
         metrics = {"accuracy": accuracy, **({"rare": 1.0} if number == 0 else {})}
-        write_run(f"runs/r{number}", metrics=metrics, test=test, records=records, **options)
+        more = {"test": test, "records": records, "network": f"n{number}"}
+        write_run(f"runs/r{number}", metrics=metrics, **more)
     return [f"runs/r{number}" for number in range(len(accuracies))]
 
 
