@@ -43,12 +43,9 @@ STRANGE = [
 
 @pytest.mark.parametrize("value", STRANGE)
 def test_any_value_of_a_plugin_is_read(here, value):
-    names = (
-        *("headline", "picture", "pictures", "matrices", "tables", "charts", "warnings"),
-        "advice",
-    )
+    keys = ["headline", "picture", "pictures", "matrices", "tables", "charts", "warnings", "advice"]
     test = {"reports": "reports/test-1"}
-    for sections in [value, dict.fromkeys(names, value), dict.fromkeys(names, [value])]:
+    for sections in [value, dict.fromkeys(keys, value), dict.fromkeys(keys, [value])]:
         read_sections(sections)
         write_run("run", metrics={"loss": 1.0}, test=dict(test, page=sections))
         render(describe_page([read_record("run")]))
