@@ -32,35 +32,25 @@ def test_a_program_has_a_name_and_a_command_of_words():
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    "changes, message",
     [
-        ("sh run.sh", "has no command"),
-        ("..=sh", "has no name"),
-        ("a=sh 'x", "No closing quotation"),
-        ("a=./missing --x 3", "'a': there is no program './missing'"),
-        ("quick=sh", "Two competitors are called 'quick'"),
+        ({"program": "sh run.sh"}, "has no command"),
+        ({"program": "..=sh"}, "has no name"),
+        ({"program": "a=sh 'x"}, "No closing quotation"),
+        ({"program": "a=./missing --x 3"}, "'a': there is no program './missing'"),
+        ({"program": "quick=sh"}, "Two competitors are called 'quick'"),
+        ({"minutes": 0.0}, "--cpu-minutes is 0, expected a positive number"),
+        ({"minutes": float("inf")}, "--cpu-minutes is inf, expected a positive number"),
+        ({"flags": ["--steps=3"]}, "A program trains for CPU time, and another budget is set"),
     ],
 )
-def test_what_names_no_program_of_its_own_is_refused(text, message):
+def test_what_names_no_program_of_its_own_or_no_budget_of_it_is_refused(changes, message):
     with pytest.raises(UsageError, match=message):
-        plan(program=text)
+        plan(**changes)
 
 
 def plan(minutes=2.0, flags=(), program="a=sh x"):
     return training.plan("cup", "quick", [], minutes, 1, flags, [program])
-
-
-@pytest.mark.parametrize(
-    "minutes, flags, message",
-    [
-        (0.0, [], "--cpu-minutes is 0, expected a positive number"),
-        (float("inf"), [], "--cpu-minutes is inf, expected a positive number"),
-        (2.0, ["--steps=3"], "A program trains for CPU time, and another budget is set"),
-    ],
-)
-def test_budgets_that_programs_cannot_have_are_refused(minutes, flags, message):
-    with pytest.raises(UsageError, match=message):
-        plan(minutes, flags)
 
 
 # Starts a child, which writes its pid. What follows is for the program alone.
