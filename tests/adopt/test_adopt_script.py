@@ -306,6 +306,7 @@ def test_the_command_begins_again_with_the_order_of_hashes_of_the_run(tmp_path, 
         begun.append((words[1:], environment["PYTHONHASHSEED"]))
         raise InterruptedRun("", signum=2)
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     monkeypatch.setattr(os, "execve", begin)
     words = ["adopt", str(path), "--run-dir", str(tmp_path / "run")]
