@@ -75,13 +75,9 @@ def test_a_text_is_a_dimension(text, dimension):
         ("log_steps=1,2", "changes no number of a run"),
         ("best_metric=a,b", "what the value of a trial means"),
         ("plugin=a,b", "a study has one plugin"),
+        ("network=mlp,cnn network=cnn,resnet", "is set twice"),
     ],
 )
 def test_a_wrong_text_gets_one_sentence(text, message):
     with pytest.raises(UsageError, match=message):
-        parse(text)
-
-
-def test_two_texts_of_one_option_are_refused():
-    with pytest.raises(UsageError, match="is set twice"):
-        parse("network=mlp,cnn", "network=cnn,resnet")
+        parse(*text.split())
