@@ -95,15 +95,15 @@ def test_the_moment_is_that_of_the_checkpoint_that_the_test_evaluates():
 
 
 @pytest.mark.parametrize(
-    "trials, rungs",
-    [(9, (1 / 9, 1 / 3, 1.0)), (5, (1 / 3, 1.0)), (90, (1 / 9, 1 / 3, 1.0))],
+    "trials, rungs", [(9, (1 / 9, 1 / 3, 1.0)), (5, (1 / 3, 1.0)), (90, (1 / 9, 1 / 3, 1.0))]
 )
 def test_the_rungs(trials, rungs):
     assert choose_rungs(3, trials) == rungs
 
 
-def test_rungs_end_with_an_evaluation():
-    study = small_definition(rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
+def test_rungs_end_with_an_evaluation_and_have_the_trials_that_the_halving_leaves():
+    study = small_definition(sampler="random", trials=9, rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
+    assert count_trials(study) == [18, 6, 2]  # two seeds
     assert study.evaluation_interval(100) == 11
     assert [study.pause_step(100, rung) for rung in range(3)] == [11, 33, 100]
     study = study._replace(interval=20)
@@ -121,11 +121,6 @@ def test_rungs_end_with_an_evaluation():
 def test_a_plan_that_cannot_be_carried_out_is_refused(values, message):
     with pytest.raises(UsageError, match=message):
         plan(**values)
-
-
-def test_the_count_of_trials_follows_the_halving():
-    study = small_definition(sampler="random", trials=9, rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
-    assert count_trials(study) == [18, 6, 2]  # two seeds
 
 
 def test_a_command_that_repeats_a_study_defines_the_same_one():
