@@ -8,8 +8,6 @@ from search_fixtures import small_definition
 from toolkit.search.definition import Configuration, Result
 from toolkit.search.table import describe_intervals, format_table, make_rows, sort_rows
 
-FAILURE = Result("failed", "It broke.", 1.0, 100)
-
 
 def result(value, status="finished", **values):
     return Result(status, "", 1.0, 100, value)._replace(**values)
@@ -51,7 +49,7 @@ def test_the_direction_says_which_values_are_better(rows, direction, best):
 @pytest.mark.parametrize(
     "others, status, reason, seeds",
     [
-        ({(0, 2, 0): FAILURE}, "failed", "Seed 2: It broke.", 1),
+        ({(0, 2, 0): Result("failed", "It broke.", 1.0, 100)}, "failed", "Seed 2: It broke.", 1),
         ({(0, 2, 0): result(0.8)}, "finished", "", 2),
         ({}, "waiting", "", 1),
     ],
