@@ -18,8 +18,6 @@ from toolkit.storage.entries import WEIGHTS, Parent
 from toolkit.storage.variables import find_misfit, parse_map
 from toolkit.storage.weights import WeightSource, open_weights, plan_weights, read_weights
 
-STEP = "global_step"
-
 
 def plan(in_checkpoint, in_graph, *maps):
     specs = side(in_checkpoint)
@@ -187,7 +185,7 @@ def test_a_folder_with_several_checkpoints_has_that_which_its_file_names(here):
 
 
 def test_the_step_of_a_checkpoint_is_its_global_step(here):
-    assert open_(save(here / "a", {"w": W, STEP: np.int64(12)})).parent.step == 12
+    assert open_(save(here / "a", {"w": W, "global_step": np.int64(12)})).parent.step == 12
     assert open_(save(here / "b", {"w": W})).parent.step is None
 
 
