@@ -11,16 +11,13 @@ from toolkit.files import sha256_of
 from toolkit.storage.run_folder import RunFolder
 
 RESUME = "Continue with: toolkit resume trained/run"
-NEWEST_IS_INTACT = "The newest checkpoint is intact, so a resume continues from it"
 NEWEST_IS_CHANGED = "Copy intact files of step 6 and commits.jsonl back, or begin a new run at an "
 NEWEST_IS_CHANGED += "earlier step: toolkit resume trained/run --from STEP"
 METRICS = "Copy an intact metrics.jsonl back"
 COMMITS = "Copy an intact commits.jsonl back"
 CONFIG = "Copy config.json back"
 MANIFEST = "The numbers in manifest.json are not those of the run; a resume writes it again."
-NEW_RUN = "or start a new run in another folder."
 PARTED = "does not follow the entry before it: entries were removed, inserted or moved"
-CUT = "metrics: metrics.jsonl is not what it was at step 4."
 
 
 def remove(name):
@@ -56,17 +53,17 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
     "a short file": (
         lambda run: os.truncate(checkpoint_file(run, 4, "index"), 20),
         "checkpoints: model.ckpt-4.index has 20 bytes, expected ",
-        [NEWEST_IS_INTACT],
+        ["The newest checkpoint is intact, so a resume continues from it"],
     ),
     "no intact checkpoint": (
         lambda run: damage(run, 2, 4, 6),
         "checkpoints: model.ckpt-2.data-00000-of-00001 has changed since it was written "
         "(2 more faults).",
-        ["Copy the files back, " + NEW_RUN],
+        ["Copy the files back, or start a new run in another folder."],
     ),
     "a changed metric": (
         lambda run: edit(run / "metrics.jsonl", '"accuracy": 0.', '"accuracy": 1.'),
-        CUT,
+        "metrics: metrics.jsonl is not what it was at step 4.",
         [METRICS],
     ),
     "no metrics": (

@@ -9,16 +9,7 @@ from pathlib import Path
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, write_bars
-from run_fixtures import (
-    EXTRA,
-    PLUGIN,
-    UNCHANGED,
-    cut_log,
-    damage,
-    forget,
-    set_state,
-    write_plugin,
-)
+from run_fixtures import EXTRA, PLUGIN, UNCHANGED, cut_log, damage, forget, set_state, write_plugin
 
 from toolkit.cli import run_command
 from toolkit.storage.commit_log import render_manifest
@@ -166,30 +157,22 @@ def test_a_run_that_diverged(cli, doctor, here, policy, change):
     assert "config.json" in str(doctor(6, "run"))
 
 
-def test_missing_data_is_reported_with_advice(doctor, run, trained):
-    os.remove(str(trained / "bars.npz"))
-    config = read_json(run, "config.json")  # `trained` is a copy, whose original has its data
-    (run / "config.json").write_text(json.dumps(dict(config, folder=str(run))))
-    report = doctor(6, run)
-    assert report["FAULT"][0].startswith("data: trained/bars.npz: ")
-    assert report["do"][0].startswith("Restore the data at its former place, or name its new place")
-
-
-def test_other_data_is_a_fault(doctor, run, trained):
+def test_other_and_missing_data_are_faults_with_advice(doctor, run, trained):
     write_bars(str(trained / "bars.npz"), train=50)
     config = read_json(run, "config.json")  # `trained` is a copy, whose original has its data
     (run / "config.json").write_text(json.dumps(dict(config, folder=str(run))))
     report = doctor(6, run)
     assert report["FAULT"] == ["data: it differs from the data of the run."]
     assert report["do"][0].endswith("--allow data")
+    os.remove(str(trained / "bars.npz"))
+    report = doctor(6, run)
+    assert report["FAULT"][0].startswith("data: trained/bars.npz: ")
+    assert report["do"][0].startswith("Restore the data at its former place, or name its new place")
 
 
 @pytest.mark.parametrize(
     "text, words",
-    [
-        ("import no_such_module", "mine"),
-        (PLUGIN.format(FAILING), "there is no such network"),
-    ],
+    [("import no_such_module", "mine"), (PLUGIN.format(FAILING), "there is no such network")],
 )
 def test_a_plugin_that_cannot_be_loaded_or_built_is_a_fault(doctor, trained_with_file, text, words):
     trained_with_file()

@@ -48,12 +48,7 @@ def examine_step(plugin, data, step=0, checkpoint=None, **options):
     flags = dict({"batch_size": 4, "data": data}, **options)
     resolved = resolve(plugins.options(), flags=flags).options
     run_data = open_run_data(plugins, resolved)
-    return examine(
-        plugins,
-        lambda: begin_graph(resolved, run_data, ""),
-        checkpoint,
-        step,
-    )
+    return examine(plugins, lambda: begin_graph(resolved, run_data, ""), checkpoint, step)
 
 
 def mark_of(finding):
@@ -123,9 +118,7 @@ class Custom(MeanLoss):
 # ----------------------------------------------------------------------------- the tensor, the line
 
 
-def test_a_log_of_zero_is_named_with_its_line_and_its_input_and_written_with_the_batch(
-    data, tmp_path
-):
+def test_a_log_of_zero_is_named_with_its_line_and_input_and_written_with_the_batch(data, tmp_path):
     finding = examine_step(LogOfZero, data(_3=[2.0, 3.0]))
     assert (finding.kind, finding.op_type, finding.source_line.function) == ("op", "Log", "call")
     assert mark_of(finding) == "zero" and finding.gradient_of is None

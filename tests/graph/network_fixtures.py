@@ -15,7 +15,6 @@ from toolkit.plugins import Plugins
 from toolkit.training.step_mode import find_random_ops
 
 FEATURES = np.random.RandomState(0).uniform(0, 1, (8, 4)).astype(np.float32)
-LABELS = np.arange(8) % 2
 
 
 class OneNetwork:
@@ -73,7 +72,7 @@ def history(model, calls=(1,), in_loop=False, **options) -> List[Steps]:
     run = make_run(optimizer="sgd", learning_rate=0.1, clip="none", **options)
     steps = []
     with tf.Graph().as_default() as graph:
-        training = build_training(plugins, run, Stream(FEATURES, LABELS), graph, in_loop)
+        training = build_training(plugins, run, Stream(FEATURES, np.arange(8) % 2), graph, in_loop)
         variables = {v.op.name: v for v in tf.global_variables()}
         step = training.step
         fetches = [step.outputs["logits"], step.losses["loss"], step.logged]

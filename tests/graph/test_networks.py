@@ -35,10 +35,6 @@ def of_keras(create):
     return OneNetwork(lambda run: run.keras(create()), lambda net, x, run: net(x))
 
 
-def apply_twice(net, x, run):
-    return net(x, True) + net(2 * x, True)
-
-
 FUNCTION = of(network)
 
 
@@ -62,10 +58,6 @@ def test_updates_that_an_author_runs_out_of_habit_are_not_run_twice():
     assert np.array_equal(expected[name], actual[name])
 
 
-def penalty(weights):
-    return 0.5 * np.sum(weights["dense/kernel"] ** 2) + 0.25 * np.sum(weights["head/w"] ** 2)
-
-
 def cross_entropy(logits):
     return (np.log(np.exp(logits).sum(1)) - logits[np.arange(8), np.arange(8) % 2]).mean()
 
@@ -75,7 +67,8 @@ def test_the_losses_of_regularizers_are_those_of_the_present_weights():
     in_loop = history(FUNCTION, (2, 1), in_loop=True)
     pairs = (first.before, first), (second.after, third), (in_loop[0].after, in_loop[1])
     for weights, steps in pairs:
-        assert steps.loss == pytest.approx(cross_entropy(steps.logits) + penalty(weights), rel=1e-4)
+        penalty = 0.5 * np.sum(weights["dense/kernel"] ** 2) + 0.25 * np.sum(weights["head/w"] ** 2)
+        assert steps.loss == pytest.approx(cross_entropy(steps.logits) + penalty, rel=1e-4)
 
 
 class Total(OneNetwork):
@@ -110,6 +103,9 @@ def test_two_passes_of_a_step_have_their_own_dropout():
 
 
 def test_a_function_is_applied_any_number_of_times_with_the_same_variables():
+    def apply_twice(net, x, run):
+        return net(x, True) + net(2 * x, True)
+
     model = OneNetwork(lambda run: run.function(network), apply_twice)
     first = three_steps(model)[0]
     assert sorted(first.before) == sorted(three_steps(FUNCTION)[0].before)

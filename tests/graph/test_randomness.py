@@ -48,14 +48,11 @@ def test_a_draw_depends_neither_on_its_session_nor_on_the_ops_before_it():
     assert np.array_equal(draw(noise(), 3), first) and np.array_equal(first, second)
 
 
-def test_a_uniform_draw_fills_its_interval():
+def test_a_uniform_draw_fills_its_interval_and_a_normal_one_has_its_mean_and_deviation():
     values = draw(lambda run: run.uniform("u", [10000], 2.0, 4.0))
     assert values.dtype == np.float32
     assert 2 <= values.min() < 2.01 and 3.99 < values.max() < 4
     assert values.mean() == pytest.approx(3, abs=0.03)
-
-
-def test_a_normal_draw_has_its_mean_and_deviation():
     values = draw(lambda run: run.normal("z", [10000], 5.0, 2.0))
     assert values.mean() == pytest.approx(5, abs=0.1)
     assert values.std() == pytest.approx(2, rel=0.05)

@@ -46,11 +46,6 @@ def test_a_wrong_name_is_answered_with_the_right_one(call, message):
     assert str(error.value) == message
 
 
-def test_another_mode_is_refused():
-    with pytest.raises(ToolkitError, match="was called in mode 'eval'"):
-        make_run("eval", **SGD).minimize(tf.constant(1.0), [create_variable("w", [0.0])])
-
-
 @pytest.mark.parametrize("factor, expected", [(1.0, 5.0), (INF, 1.0)])
 def test_after_runs_after_the_update_and_not_in_a_skipped_step(factor, expected):
     run, w = make_run(**dict(SGD, on_nonfinite="skip")), create_variable("w", 1.0)
@@ -75,9 +70,7 @@ def test_after_reads_what_the_state_updates_of_the_step_wrote(accumulate):
     "steps, clip, w",
     [*[(n, "none", w) for n, w in enumerate([0, -2, -2, -8], 1)], (2, "value", -1.5)],
 )
-def test_two_accumulated_steps_make_one_update_by_the_mean_gradient_which_is_clipped(
-    steps, clip, w
-):
+def test_two_accumulated_steps_make_one_update_by_the_mean_gradient_that_is_clipped(steps, clip, w):
     options = {"accumulate": 2, "clip": clip, "clip_limit": 1.5}
     step = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
     loss = tf.reduce_sum(create_variable("w", [0.0]) * (2 * step + 1))
@@ -273,6 +266,8 @@ def test_a_change_after_the_updates_or_in_another_mode_is_refused(method):
         getattr(run, method)(negate)
     with pytest.raises(ToolkitError, match=f"{method} was called in mode 'eval'"):
         getattr(make_run("eval"), method)(negate)
+    with pytest.raises(ToolkitError, match="minimize was called in mode 'eval'"):
+        make_run("eval").minimize(tf.constant(1.0), tf.trainable_variables())
     with pytest.raises(ToolkitError, match="after_restore was called in mode 'train'"):
         run.after_restore(tf.no_op)
 

@@ -5,14 +5,7 @@ import functools
 import numpy as np
 import pytest
 from file_fixtures import save_image, sha256s, trained_on
-from linear_fixtures import (
-    LINEAR,
-    TEST_LABELS,
-    bars,
-    expected_logits,
-    read_weights,
-    write_bars,
-)
+from linear_fixtures import LINEAR, TEST_LABELS, bars, expected_logits, read_weights, write_bars
 from run_fixtures import damage, write_plugin
 
 from toolkit import DataSpec, open_trained, tf
@@ -61,9 +54,7 @@ def test_predictions_on_an_npz_file_equal_those_of_numpy(predict, trained):
     assert [row["label"] for row in rows] == expected.argmax(1).tolist()
 
 
-def test_an_image_file_is_predicted_like_its_array_grey_and_in_the_size_of_the_model(
-    predict, trained, here
-):
+def test_an_image_is_predicted_like_its_array_grey_and_in_the_models_size(predict, trained, here):
     image = bars([1], 5)[0, :, :, 0]
     colour = np.stack([image] * 3, axis=2)
     doubled = image.repeat(2, axis=0).repeat(2, axis=1)
@@ -131,9 +122,7 @@ def test_a_class_has_its_name_beside_its_number():
         columns({"label": np.zeros(2, int)}, (), True)
 
 
-def test_an_exported_model_says_what_it_takes_and_predicts_the_same_when_it_is_loaded(
-    cli, trained, here
-):
+def test_an_exported_model_says_what_it_takes_and_predicts_the_same_when_loaded(cli, trained, here):
     argv = ["export", trained / "run", "model", "--checkpoint", "4", "--json"]
     result = cli.succeed(*argv).json()
     assert result["step"] == 4
@@ -150,9 +139,7 @@ def test_an_exported_model_says_what_it_takes_and_predicts_the_same_when_it_is_l
     assert np.allclose(logits, expected_logits(trained / "run", images, 4), atol=1e-5)
 
 
-def test_an_evaluation_has_the_threads_of_the_run_on_which_the_order_of_sums_depends(
-    cli, here, monkeypatch
-):
+def test_an_evaluation_has_the_threads_of_the_run_for_the_order_of_sums(cli, here, monkeypatch):
     # The process of a run has the threads of its first session, whatever the tests before had.
     monkeypatch.setattr(session_config, "_process_threads", [3])
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]

@@ -22,7 +22,6 @@ from toolkit.storage.checkpoint_feed import CheckpointFeed
 from toolkit.storage.run_folder import RunFolder
 
 LABELS = np.arange(7) * 7 % 3  # of the validation split that write_bars writes
-DEAD = {"status": "running", "summary": None, "exit_code": None}
 
 
 class Growth:
@@ -71,9 +70,7 @@ def steps(run):
     return [record["step"] for record in records(run)]
 
 
-def test_each_checkpoint_is_evaluated_when_it_is_committed_by_one_graph(
-    cli, run, grow, monkeypatch
-):
+def test_each_checkpoint_is_evaluated_at_its_commit_by_one_graph(cli, run, grow, monkeypatch):
     built, build = [], Evaluator.__init__
 
     def count(evaluator, *arguments, **named):
@@ -233,7 +230,7 @@ def test_a_run_that_does_not_begin_or_was_killed_can_be_tried_again(cli, run, he
     result = cli("evaluate", "none", "--follow", "--idle-secs", 0)
     assert result.code == 138
     assert result.err.splitlines()[0] == "Waiting for a run in none."
-    set_state(run, **DEAD)
+    set_state(run, status="running", summary=None, exit_code=None)
     result = cli("evaluate", run, "--follow", "--idle-secs", 0)
     assert result.code == 138 and "step 6" in result.out
     assert "Continue it: toolkit resume " in result.err

@@ -96,7 +96,6 @@ def match(names, labels, expected):
     return matched.notes, [expected[label] for label in matched.splits["train"].labels]
 
 
-DIGITS = tuple("0123456789")
 TO_10 = tuple(map(str, range(11)))
 
 
@@ -104,7 +103,7 @@ TO_10 = tuple(map(str, range(11)))
     "names, first, expected",
     [
         (("cat", "ant"), 0, CLASSES),
-        (("1", "2", "3"), 0, DIGITS),
+        (("1", "2", "3"), 0, tuple("0123456789")),
         (TO_10, 0, tuple(sorted(TO_10))),
         # Integer labels from 1 to 4 have the names 0 to 4, and no example of 0.
         (tuple("01234"), 1, tuple("12345")),

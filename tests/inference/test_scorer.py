@@ -138,7 +138,6 @@ def test_the_newest_within_the_noise_of_the_best_value_is_best(direction, sign, 
     assert chosen.get("reached", chosen["value"]) == sign * reached
 
 
-SPEC = DataSpec((6, 6, 1), "uint8", 3)
 SPLIT = Split(np.zeros([3, 6, 6, 1], np.uint8), np.arange(3))
 
 
@@ -146,7 +145,7 @@ def scored_by(*scorers, splits={"test": SPLIT}.get):
     """An evaluator of a plugin with these scorers."""
     hooks = {"scorers": hookimpl(lambda self: list(scorers)), "__module__": __name__}
     plugin = type("Tested", (Generator,), hooks)
-    return evaluator_of(plugin, spec=SPEC, name="tested", splits=splits)
+    return evaluator_of(plugin, spec=DataSpec((6, 6, 1), "uint8", 3), name="tested", splits=splits)
 
 
 class Fixed(Scorer):

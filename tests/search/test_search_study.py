@@ -58,9 +58,7 @@ class Workers:
     def run(self, count):
         """Train all trials with so many workers; return the results."""
         process_fixtures.run_threads([self._work] * count)
-        study = open_study(self._definition, self._folder)
-        assert find_due(study) == []
-        return rows_of(study)
+        return read_rows(self._definition, self._folder)
 
     def _work(self):
         is_left = True
@@ -104,7 +102,6 @@ def test_kills_and_the_number_of_workers_change_no_result(name, tmp_path):
 TRAIN = """
 import os, signal, sys
 import fake_trials
-from search_fixtures import small_definition
 from test_search_study import SIX
 
 folder, moment = sys.argv[1], int(sys.argv[2])
@@ -122,28 +119,28 @@ def train(study, trial):
     fake_trials.train(study, trial)
     pass_moment()
 
-study = fake_trials.open_study(small_definition(**SIX), folder)
+study = fake_trials.open_study(SIX, folder)
 while fake_trials.train_next(study, train):
     pass
 """
-SIX = {"trials": 6, "seeds": (1,), "sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2}
+SIX = small_definition(trials=6, seeds=(1,), sampler=RANDOM, rungs=(0.5, 1.0), reduction=2)
 
 
-def read_rows(folder):
+def read_rows(definition, folder):
     """The table of a study that is complete."""
-    study = open_study(small_definition(**SIX), folder)
+    study = open_study(definition, folder)
     assert find_due(study) == []
     return rows_of(study)
 
 
 def test_a_search_of_six_trials_that_is_killed_thirty_times_has_the_same_results(tmp_path):
-    expected = undisturbed_rows(small_definition(**SIX), tmp_path / "one")
+    expected = undisturbed_rows(SIX, tmp_path / "one")
     for number in range(30):  # at the first moment, so that none comes further, or at the second
         moment = 2 if number % 5 == 4 else 1
         process = process_fixtures.start(tmp_path / "many", moment, statements=TRAIN)
         assert process.wait(process_fixtures.PATIENCE) in (-signal.SIGKILL, 0)
     assert process_fixtures.run(tmp_path / "many", 0, statements=TRAIN).code == 0
-    assert read_rows(tmp_path / "many") == expected
+    assert read_rows(SIX, tmp_path / "many") == expected
 
 
 def test_two_processes_on_one_folder_train_no_trial_twice(tmp_path):
@@ -151,9 +148,7 @@ def test_two_processes_on_one_folder_train_no_trial_twice(tmp_path):
     assert [each.wait(process_fixtures.PATIENCE) for each in processes] == [0, 0]
     trainings = (tmp_path / "two" / "trainings").read_text().splitlines()
     assert len(trainings) == len(set(trainings)) >= 6
-    assert read_rows(tmp_path / "two") == undisturbed_rows(
-        small_definition(**SIX), tmp_path / "one"
-    )
+    assert read_rows(SIX, tmp_path / "two") == undisturbed_rows(SIX, tmp_path / "one")
 
 
 def test_a_claim_lasts_as_long_as_the_process_that_trains(tmp_path):

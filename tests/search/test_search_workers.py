@@ -54,10 +54,6 @@ def has_text(path):
     return path.exists() and path.read_text()
 
 
-def ignore(trial):
-    """Report nothing."""
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_workers_train_all_trials(tmp_path, count):
     reports = []
@@ -81,7 +77,7 @@ def test_the_times_of_a_trial_count_that_are_noted_after_its_result_was_read(tmp
         write_notes(study.path(trial), notes._replace(cpu_secs=5.0))
 
     study = open_study(DEFINITION, tmp_path)
-    train_all(study, 1, ignore, train)
+    train_all(study, 1, lambda trial: None, train)
     assert {row.cpu_secs for row in rows_of(study)} == {10.0}  # of two seeds
 
 
@@ -94,7 +90,7 @@ def test_a_failure_of_one_worker_ends_the_search_and_frees_its_trial(tmp_path, e
         fake_trials.train(study, trial)
 
     with pytest.raises(type(error), match=str(error)):
-        train_all(open_study(DEFINITION, tmp_path), 2, ignore, train)
+        train_all(open_study(DEFINITION, tmp_path), 2, lambda trial: None, train)
     assert claim_first(tmp_path) == "0001-s1"
 
 
@@ -116,7 +112,7 @@ def test_a_failure_interrupts_the_processes_of_the_others(tmp_path):
         raise ToolkitError("no")
 
     with pytest.raises(ToolkitError, match="no"):
-        train_all(open_study(DEFINITION, tmp_path), 2, ignore, train)
+        train_all(open_study(DEFINITION, tmp_path), 2, lambda trial: None, train)
     assert (tmp_path / "process.saved").exists()
 
 

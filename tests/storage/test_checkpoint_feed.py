@@ -173,9 +173,7 @@ def test_a_checkpoint_that_a_resume_discards_gives_way_to_the_one_before(writer,
     assert feed_of().next().checkpoint.step == 2
 
 
-def test_a_damaged_last_checkpoint_is_waited_for_and_an_error_of_an_ended_run(
-    writer, clock, feed_of
-):
+def test_a_damaged_last_checkpoint_is_awaited_and_an_error_of_an_ended_run(writer, clock, feed_of):
     writer.write(2)
     writer.end()
     damage(writer.folder, 2)
@@ -263,9 +261,7 @@ def test_a_folder_that_is_removed_is_an_error(writer, feed_of):
         feed.next()
 
 
-def test_another_run_in_the_folder_is_not_taken_for_the_first_that_had_a_checkpoint(
-    writer, feed_of
-):
+def test_another_run_in_the_folder_is_not_taken_for_one_that_had_a_checkpoint(writer, feed_of):
     writer.begin()
     before, after = feed_of(), feed_of()
     before.wait_for_run()

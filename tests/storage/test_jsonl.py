@@ -32,9 +32,7 @@ def test_non_finite_numbers_become_null(lines):
         (None, b'{"a": 2}\n'),
     ],
 )
-def test_appending_continues_a_file_that_was_changed_and_removes_a_partial_line(
-    lines, path, between, content
-):
+def test_appending_continues_a_changed_file_and_drops_a_partial_line(lines, path, between, content):
     lines.append({"a": 1})
     if between is None:
         path.unlink()
@@ -48,9 +46,7 @@ def test_appending_continues_a_file_that_was_changed_and_removes_a_partial_line(
 @pytest.mark.parametrize(
     "size, content", [(100, b"{}\n[]\n"), (6, b"{}\n[]\n"), (3, b"{}\n"), (0, b"")]
 )
-def test_truncate_removes_later_and_partial_lines_and_the_position_is_the_new_one(
-    lines, path, size, content
-):
+def test_truncate_removes_later_and_partial_lines_and_sets_the_position(lines, path, size, content):
     path.write_bytes(b"{}\n[]\n{")
     assert lines.position().bytes == 6
     lines.truncate(size)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from file_fixtures import drop_line, read_text, sha256s
 from folder_fixtures import ENDINGS, commit, damage, fill_disk, save, write
+from run_fixtures import steps_of
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage import folder_lock
@@ -36,10 +37,6 @@ def committed(run):
 def reopen(run):
     """The folder as another process would open it."""
     return RunFolder(run.path)
-
-
-def steps(run):
-    return [c.step for c in reopen(run).checkpoints.list()]
 
 
 def files(run, *parts):
@@ -247,7 +244,7 @@ def test_commits_of_another_process_are_seen_after_locking(committed):
     other.checkpoints.begin_session(other.checkpoints.newest())
     other.unlock()
     assert reopen(committed).commits.faults() == []
-    assert steps(committed) == [2, 4, 6, 8]
+    assert steps_of(committed) == [2, 4, 6, 8]
 
 
 # ----------------------------------------------------------------------------------------- commits
@@ -267,7 +264,7 @@ def test_a_commit_lists_the_files_of_its_step_and_the_metrics_so_far(run):
 def test_checkpoints_that_are_not_retained_are_deleted_but_the_best_one(committed, best, left):
     committed.record("evaluated", best={"step": best})
     commit(committed, 8, keep=1)
-    assert steps(committed) == left
+    assert steps_of(committed) == left
     assert {name.split(".")[1] for name in files(committed)} == {f"ckpt-{n}" for n in left}
 
 
@@ -299,7 +296,7 @@ def test_a_crash_at_any_point_of_a_commit_leaves_an_intact_checkpoint(
     start = other.checkpoints.newest()
     assert start.step == left[-1]
     assert other.checkpoints.begin_session(start, pytest.fail) == []
-    assert steps(other) == left
+    assert steps_of(other) == left
     assert {n.split(".")[1] for n in files(other)} == {f"ckpt-{step}" for step in left}
     assert other.metrics.read()[-1] == {"step": left[-1]}
     other.unlock()
@@ -310,9 +307,9 @@ def test_a_crash_at_any_point_of_a_commit_leaves_an_intact_checkpoint(
 
 def test_a_session_or_a_second_commit_of_a_step_discards_later_ones(committed):
     commit(committed, 4)
-    assert steps(committed) == [2, 4]
+    assert steps_of(committed) == [2, 4]
     committed.checkpoints.begin_session(committed.checkpoints.list()[0], why="test")
-    assert steps(committed) == [2]
+    assert steps_of(committed) == [2]
     assert committed.commits.sessions()[-1]["from"] == 2
     assert committed.commits.sessions()[-1]["why"] == "test"
 
@@ -348,7 +345,7 @@ def test_what_is_damaged_or_not_listed_is_quarantined_and_named(committed, harm,
     names = other.checkpoints.begin_session(other.checkpoints.newest(), warnings.append)
     assert [each.split(": ")[1] for each in warnings] == [", ".join(names)]
     assert names == ["model.ckpt-" + name for name in quarantined] == files(other, "damaged")
-    assert steps(committed) == left
+    assert steps_of(committed) == left
 
 
 def test_the_newest_intact_checkpoint_is_found_with_a_warning_for_each_damaged_one(committed):
@@ -383,9 +380,7 @@ def test_a_changed_byte_or_a_folder_in_place_of_a_file_is_damage(committed):
         (lambda run: edit_commit_log(run, '"commit"', '"COMMIT"'), "entry 3 has changed since "),
     ],
 )
-def test_a_commit_log_without_its_commits_is_an_error_and_never_a_fresh_start(
-    committed, harm, words
-):
+def test_a_commit_log_without_its_commits_is_an_error_and_no_fresh_start(committed, harm, words):
     harm(committed)
     with pytest.raises(CheckpointError, match="commits.jsonl .*" + words):
         reopen(committed).checkpoints.newest()
