@@ -75,8 +75,8 @@ class Order:
                     own += _find_own_reads(ops[:place], op, free, behind)
                     op._add_control_inputs(first)
                     behind.add(op, first)
-                    free = [rows for rows in gathers[name] if not behind.order(rows, op)]
-                    gates += [_make_gate(rows, op, (), behind) for rows in free]
+                    unordered = [rows for rows in gathers[name] if not behind.order(rows, op)]
+                    gates += [_make_gate(rows, op, (), behind) for rows in unordered]
                 late_reads = [*own, *late[name]]
                 between = [op for op in ops if begun < op._id <= done and "Apply" not in op.type]
                 passed = set(between[:-_NUM_KEPT])
