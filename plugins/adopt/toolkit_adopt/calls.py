@@ -126,7 +126,9 @@ class Calls:
             if older.name not in names and any(op.name in names for op in tensor.consumers())
         ]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
-        trains = self._is_search(graph, feeds, names, trainable) or any(
+        read = {source_of(x.op.inputs[0]).name for x in feeds if x.op.type == "ReadVariableOp"}
+        is_search = bool(read & trainable) and self._is_search(graph, names)
+        trains = is_search or any(
             "Apply" in op.type
             or written_variable(op) in trainable
             and not any(each.type in _FILES for each in reach([op], (), fed))
@@ -137,10 +139,9 @@ class Calls:
                 what = f"trains by '{op.name}' ({op.type}), whose state no resume knows"
                 way_out = "; write stateful=False if it keeps none" * (op.type == "PyFunc")
                 raise self.refusal(what + way_out, op)
-        read = [source_of(t.op.inputs[0]) for t in feeds if t.op.type == "ReadVariableOp"]
-        for op in reached:
-            if op.type in GATHERS and source_of(op.inputs[0]) in read:
-                name = source_of(op.inputs[0]).name
+        for op in reached if read else ():
+            name = source_of(op.inputs[0]).name if op.type in GATHERS else ""
+            if name in read:
                 raise self.refusal(f"feeds the variable '{name}', and gathers rows of it", op)
         for tensor in fetches:
             if tensor.dtype in (tf.resource, tf.variant):
@@ -172,13 +173,11 @@ class Calls:
         )
         return kinds[key]
 
-    def _is_search(self, graph: Any, feeds: Any, names: Set[str], trainable: Set[str]) -> bool:
-        """Whether an optimizer outside of the graph, such as SciPy's, has a call compute gradients
-        at the values that it tries, which it feeds to variables.
+    def _is_search(self, graph: Any, names: Set[str]) -> bool:
+        """Whether an optimizer outside of the graph, such as SciPy's, has a call that runs ops of
+        these names compute gradients, at the values that it tries and feeds to variables.
         """
-        reads = [tensor.op for tensor in feeds if tensor.op.type == "ReadVariableOp"]
-        is_fed = any(source_of(read.inputs[0]).name in trainable for read in reads)
-        return is_fed and any(names & made for _, made in self._losses.get(graph, ()))
+        return any(names & made for _, made in self._losses.get(graph, ()))
 
     def _find_losses(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
         """The losses that a call trains on, and that it can fetch without another effect."""
