@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import numpy as np
 import pytest
@@ -324,7 +325,7 @@ def test_all_that_options_repair_is_refused_in_one_error_with_these(tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(["id,day,size,colour,price", *lines]))
     with pytest.raises(DataError) as error:
         open_data(f"table:{tmp_path}/t.csv")
-    for fault in ("named label", "'id' numbers the rows, 'day' has dates", "have 2 in 'size'"):
+    for fault in ("named label", "'id' numbers the rows, 'day' has dates", "missing 2 in 'size'"):
         assert fault in error.value.message
     options = "--label-column price --ignore-columns id,day --missing drop --categories one-hot"
     assert error.value.hint == f"These options would do: {options}"
@@ -354,11 +355,11 @@ def _label_rows(*labels):
 
 
 def test_most_labels_are_numbers_and_one_is_none(rows):
-    content = _label_rows(*"K12345")
-    with pytest.raises(DataError, match="row 1: expected a number in 'label', found 'K'") as error:
-        rows(content)
-    assert error.value.hint == "Correct it, or set --label-kind class, if these are classes."
-    assert len(rows(content, label_kind="class").class_names) == 6
+    assert len(rows(_label_rows(*"K12345"), label_kind="class").class_names) == 6
+    for text, hint in (("K", "Correct it, or set --label-kind class"), ("1,5", "Write numbers")):
+        with pytest.raises(DataError, match=f"row 1: .*number in 'label', found '{text}'") as error:
+            rows("id,a,label\n" + "".join(f'{n},{n * 1.5},"{n or text}"\n' for n in range(6)))
+        assert re.match(f"Leave them out with --ignore-columns id, .* {hint}", error.value.hint)
 
 
 @pytest.mark.parametrize("labels, names", [(("1.0", "2.0"), ("1", "2")), (("1.5", "2.5"), ())])

@@ -110,7 +110,7 @@ class TableColumn:
         """
         numbers = self.numbers
         if numbers is None:
-            raise self._text_error(next(t for t in self.values if parse_number(t) is None))
+            raise self.text_error(next(t for t in self.values if parse_number(t) is None))
         with np.errstate(invalid="ignore"):  # a comparison with NaN is False
             is_too_large = np.abs(numbers) > _MAX_FLOAT32
         if is_too_large.any():
@@ -119,20 +119,21 @@ class TableColumn:
             raise self.error(row, "a number of 32-bit floats", f"{numbers[row]:g}", hint)
         return numbers.astype(np.float32)
 
-    def _text_error(self, text: str) -> DataError:
-        """The error for a text among numbers."""
-        hint = f"Correct it, or leave the column out (--ignore-columns {shlex.quote(self.name)})."
+    def text_error(self, text: str, other: str = "") -> DataError:
+        """The error for a text among numbers; `other` is what one may do but correct it."""
+        other = other or f"leave the column out (--ignore-columns {shlex.quote(self.name)})"
+        hint = f"Correct it, or {other}."
         if _has_comma(text):
             hint = "Write numbers with a decimal point, and without a mark between thousands."
         return self.error(self.row_of(text), "a number", f"'{shorten(text)}'", hint)
 
-    def refuse_stray_text(self) -> None:
+    def refuse_stray_text(self, other: str = "") -> None:
         """Raise a DataError that names the first text of a column of which most are numbers."""
         is_text = self.map(lambda text: parse_number(text) is None, bool)
         num_words = (is_text & ~self.map(_has_comma, bool)).sum()
         num_missing = self.map(lambda text: text.lower() in MISSING_NUMBERS, bool).sum()
         if is_text.any() and len(self) - num_missing - num_words > num_words:
-            raise self._text_error(self.values[self.codes[np.argmax(is_text)]])
+            raise self.text_error(self.values[self.codes[np.argmax(is_text)]], other)
 
     def arrays(self) -> List[np.ndarray]:
         """Lists as N arrays of integers or float32; inner lists give them more axes. Raises a

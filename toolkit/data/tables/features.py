@@ -87,7 +87,7 @@ def _refuse_doubtful(columns: Sequence[TableColumn], by_kind: Kinds) -> None:
         listing = ", ".join(f"'{shorten(name)}' {reason}" for name, reason in doubtful.items())
         raise TableFault(
             f"{columns[0].path}: {listing}: such columns are no features.",
-            hint=f"Leave it out with --ignore-columns {shlex.quote(','.join(doubtful))}, or name "
+            hint=f"Leave them out with --ignore-columns {shlex.quote(','.join(doubtful))}, or name "
             "all columns to use with --feature-columns.",
             ignore_columns=tuple(doubtful),
         )
@@ -258,11 +258,7 @@ def _are_values(column: TableColumn, texts: Sequence[str]) -> bool:
     """Whether labels with these texts are values, and not classes."""
     numbers = [number for number in map(parse_number, texts) if number is not None]
     if len(numbers) < len(texts):
-        try:
-            column.refuse_stray_text()
-        except DataError as error:
-            error.hint = "Correct it, or set --label-kind class, if these are classes."
-            raise
+        column.refuse_stray_text("set --label-kind class, if these are classes")
         return False
     if any(not number.is_integer() for number in numbers if number == number):
         return True
@@ -282,10 +278,8 @@ def _read_values(column: TableColumn, rows: np.ndarray) -> np.ndarray:
         numbers = column.map(parse_number, object).astype(np.float32)  # None becomes NaN
     is_wrong = ~np.isfinite(numbers[rows])
     if is_wrong.any():
-        row = int(rows[np.argmax(is_wrong)])
-        hint = "Correct it, or set --label-kind class for classes."
-        found = f"'{shorten(column.values[column.codes[row]])}'"
-        raise column.error(row, "a number", found, hint)
+        text = column.values[column.codes[rows[np.argmax(is_wrong)]]]
+        raise column.text_error(text, "set --label-kind class, if these are classes")
     return numbers
 
 

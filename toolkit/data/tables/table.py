@@ -73,7 +73,7 @@ def open_table(settings: Settings) -> Dataset:
             if not faults:
                 raise
             faults.append(error)
-            hint = error.hint
+            hint = " ".join(str(fault.hint) for fault in faults)
     message = "; ".join(fault.message.rstrip(".") for fault in faults)
     raise DataError(message + "." * (not message.endswith("?")), hint=hint)
 
@@ -212,7 +212,7 @@ def _rows_with_values(
     row = int(np.argmin(is_complete))
     first = next(name for name, mask in masks.items() if mask[row])
     counts = ", ".join(f"{int(mask.sum()):,} in '{name}'" for name, mask in masks.items())
-    found = f"none; of {num_rows:,} rows such fields have {counts}"
+    found = f"none; of {num_rows:,} values are missing {counts}"
     error = columns[first].error(row, "a value", found, hint)
     is_repaired = missing == "refuse" and not is_other
     raise TableFault(error.message, hint, missing="drop") if is_repaired else error
