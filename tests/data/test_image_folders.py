@@ -49,7 +49,7 @@ def test_what_is_not_read_is_noted(tree):
     folder = tree(numbered(*images, "cat/more/list.txt", "cat/.hidden.txt", "read.txt"))
     os.symlink(folder, os.path.join(folder, "cat", "linked"))
     assert open_data("images:" + folder).notes == [
-        "2 files beside the images are not read (list.txt, read.txt).",
+        "Not read: 2 files beside the images (list.txt, read.txt).",
         "Links to folders are not followed (linked).",
     ]
 

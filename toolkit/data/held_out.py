@@ -20,7 +20,7 @@ from .files.file_index import FileIndex
 _CHUNK = 4096  # examples
 _LARGE = 64 << 20  # bytes of examples that take noticeable time to hash
 _VERSION = 1  # of the way in which examples are chosen
-_PARTS = {"train": 0, "test": 1, "validation": 2}
+_PARTS = {"train": 0, "validation": 2, "test": 1}
 
 
 class Shares(NamedTuple):
@@ -53,7 +53,7 @@ def hold_out(
     UsageError if a share is set for a split that the data has, or a fold does not exist.
     """
     _check(splits, shares)
-    result = {name: split for name, split in splits.items() if len(split)}
+    result = {name: splits[name] for name in _PARTS if len(splits.get(name, ()))}
     needs_test = "test" not in splits and bool(shares.test or shares.folds)
     needs_validation = "validation" not in splits and bool(shares.validation)
     if not (needs_test or needs_validation):
@@ -85,7 +85,7 @@ def hold_out(
     for name, part in _PARTS.items():
         if part == 0 or (parts == part).any():
             result[name] = train.subset(parts == part)
-    return {name: split for name, split in result.items() if len(split)}
+    return {name: result[name] for name in _PARTS if len(result.get(name, ()))}
 
 
 def _test_mask(keys: np.ndarray, labels: Optional[np.ndarray], shares: Shares) -> np.ndarray:

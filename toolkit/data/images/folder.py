@@ -209,7 +209,7 @@ def describe_other_files(folder: str) -> List[str]:
     notes = []
     if others:
         count = format_count(len(others), "file", mark=",")
-        notes.append(f"{count} beside the images are not read ({join_names(sorted(others), 3)}).")
+        notes.append(f"Not read: {count} beside the images ({join_names(sorted(others), 3)}).")
     if links:
         notes.append(f"Links to folders are not followed ({join_names(sorted(links), 3)}).")
     return notes
