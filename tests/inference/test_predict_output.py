@@ -142,5 +142,5 @@ def test_a_picture_whose_values_have_no_fixed_range_is_refused():
 def test_a_file_that_cannot_be_read_is_no_prediction(run):
     pathlib.Path("bad.png").write_text("<html>")
     trained = open_trained(str(run), trust=True)
-    with trained, pytest.raises(DataError, match="1 of 2 pictures cannot be read"):
+    with trained, pytest.raises(DataError, match="1 of 2 pictures cannot be read; bad.png: "):
         trained.predict(["bad.png", "large/ant/0.png"])

@@ -43,7 +43,7 @@ def predict(
 ) -> None:
     """Apply a trained model to image files, tables, TFRecord files, .npz files and IDX files.
 
-    FILES may be folders of images and patterns. The files are used as the training data was; only
+    FILES may be patterns, and folders of images. The files are used as the training data was; only
     images of another size are scaled. An image that cannot be read is left out, and the command
     ends with the exit code 4. A warning says if the images look inverted in comparison with the
     training images.
@@ -75,9 +75,9 @@ def predict(
         shared.print_json(_json_rows(examples.names, predictions))
     elif output is None:
         _print(examples.names, predictions, best_classes(predictions, class_names))
-    if examples.num_damaged:
+    if examples.faults:
         raise DataError(
-            f"{examples.num_damaged} of {len(files)} files cannot be read; the predictions are "
+            f"{len(examples.faults)} of {len(files)} files cannot be read; the predictions are "
             "those of the others."
         )
 

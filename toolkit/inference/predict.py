@@ -69,7 +69,7 @@ class Examples(NamedTuple):
 
     inputs: ModelInputs  # [N, ...], or a dict of such arrays
     names: List[str]  # [N], for example "FILE" or "FILE[3]"
-    num_damaged: int = 0  # images that cannot be read, which are left out
+    faults: Sequence[str] = ()  # of the images that cannot be read, which are left out
 
 
 def as_examples(model: Trained, inputs: Any) -> Any:
@@ -88,8 +88,10 @@ def as_examples(model: Trained, inputs: Any) -> Any:
     if are_paths:
         paths = expand_paths([os.fspath(item) for item in items])
         examples = read_examples(model, paths)
-        if examples.num_damaged:
-            raise DataError(f"{examples.num_damaged} of {len(paths)} pictures cannot be read.")
+        if examples.faults:
+            count = f"{len(examples.faults)} of {len(paths)} pictures"
+            fault = f"{count} cannot be read; {examples.faults[0]}"
+            raise DataError(fault, hint="Repair such files, or leave them out.")
         return examples.inputs
     takes_pictures = is_images(stored) and stored.shape[2] in MODES
     if not takes_pictures or not model.predictor.graph.takes_examples:
@@ -168,7 +170,7 @@ def read_examples(
             f"{'omit --invert' if is_inverted else 'add --invert to swap them'}"
         )
     inputs = _convert(model, features) if graph.takes_examples else features
-    return Examples(inputs, names, len(damaged))
+    return Examples(inputs, names, [fault.message for fault in damaged])
 
 
 def expand_paths(paths: Sequence[str]) -> List[str]:
