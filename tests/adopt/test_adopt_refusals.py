@@ -182,6 +182,7 @@ def test_a_path_that_is_no_script_is_told_by_its_near_name_or_as_a_graph(here, c
     write_script(here / "folder", HEAD, "train.py")
     text = "There is no script folder/trian.py.\nDid you mean 'folder/train.py'?"
     cli.refuse(2, text, "adopt", "folder/trian.py")
+    cli.refuse(2, "SCRIPT -- --epochs", "adopt", "folder/train.py", "--epochs", "3")
     cli.refuse(2, "Name a Python file.", "adopt", "folder/zzz")
     write_script(here / "folder", "", "graph.meta")
     cli.refuse(2, "toolkit run lift --meta folder/graph.meta", "adopt", "folder/graph.meta")

@@ -36,7 +36,16 @@ def _number(name: str, text: str, default: Optional[int] = None, least: int = 1)
     )
 
 
-@click.command("adopt", short_help="Train an untouched TensorFlow 1 script.")
+class _Adopt(click.Command):
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            way = f"One of the script comes after --: toolkit adopt SCRIPT -- {error.option_name}"
+            raise click.UsageError(f"{error.format_message()}\n{way}", ctx) from None
+
+
+@click.command("adopt", cls=_Adopt, short_help="Train an untouched TensorFlow 1 script.")
 @click.argument("script", metavar="[SCRIPT]", required=False)
 @click.argument("args", nargs=-1, metavar="[-- ARGS]")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/adopt/TIME].")
