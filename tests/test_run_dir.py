@@ -13,7 +13,7 @@ from toolkit import hookimpl, option, train
 
 QUICK = ["--steps-per-call", "1", "--no-evaluate"]
 FLAGS = ["run", "--plugin", LINEAR, "--steps", "2"]
-HINT = "Choose another --run-dir, or rename the folder with --force."
+HINT = "Choose another folder, or rename this one (toolkit run --force)."
 
 
 @pytest.fixture
@@ -99,8 +99,8 @@ def test_the_command_that_continues_a_run_can_be_copied(cli, data):
     [
         ("r/config.json", "is a file", "Give the run's folder, r."),
         ("r/checkpoints", "contains no run", "Give the run's folder, r."),
-        ("data/bars.npz", "is a file", "A run's folder has a commits.jsonl."),
-        ("nowhere", "does not exist", "A run's folder has a commits.jsonl."),
+        ("data/bars.npz", "is a file", "'toolkit runs DIR' lists the runs below a folder."),
+        ("nowhere", "does not exist", "'toolkit runs DIR' lists the runs below a folder."),
     ],
 )
 def test_a_path_that_is_no_run_is_a_usage_error(cli, run, command, path, fault, hint):

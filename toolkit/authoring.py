@@ -51,7 +51,7 @@ def check_features(data: Any, subject: str) -> None:
             f"{subject} needs one array of features, and the data has the features "
             f"{', '.join(names)}.",
             hint="Of a table, --categories one-hot makes one array of numbers and categories, and "
-            "--feature-columns leaves columns out; or choose a plugin for named features.",
+            "--ignore-columns leaves columns out; or choose a plugin for named features.",
         )
     if data.dtype not in ("uint8", "float32"):
         raise DataError(

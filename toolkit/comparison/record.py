@@ -85,7 +85,7 @@ def read_record(
     """
     path = os.path.abspath(path)
     if not is_run_listing(_list_folder(path)):
-        hint = "A run's folder has a config.json and a manifest.json."
+        hint = "'toolkit runs DIR' lists the runs below a folder."
         raise UsageError(f"{path} contains no run.", hint=hint)
     config_path = os.path.join(path, CONFIG)
     config = read_json(config_path)

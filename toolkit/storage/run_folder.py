@@ -271,7 +271,7 @@ def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFo
             way = f"Continue it (toolkit resume {folder.argument}), c" if folder.is_run else "C"
             raise UsageError(
                 f"{folder} is not empty.",
-                hint=f"{way}hoose another --run-dir, or rename the folder with --force.",
+                hint=f"{way}hoose another folder, or rename this one (toolkit run --force).",
             )
         real_path = os.path.join(os.path.realpath(folder.path), "")
         for place in (os.curdir, *inputs):
@@ -312,7 +312,7 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
         fault = f"ended before its first step; continue with: toolkit resume {shell_argument(path)}"
     else:
         fault = "contains no run"
-    hint = suggest_path(path) or "A run's folder has a commits.jsonl."
+    hint = suggest_path(path) or "'toolkit runs DIR' lists the runs below a folder."
     with contextlib.suppress(OSError):
         places = (os.path.join(path, name) for name in sorted(os.listdir(path)))
         runs = [place for place in places if is_run(place)]

@@ -116,7 +116,8 @@ def check_data(network, data) -> None:
         count = "one class" if data.num_classes else "no labels"
         raise DataError(
             f"The data has {count}, and a classifier needs two classes or more.",
-            hint="Choose labelled data with --data, or a plugin that learns without labels.",
+            hint="Give examples of several classes (of images: a folder for each), or choose a "
+            "plugin that learns without labels.",
         )
     if network != "mlp":
         check_image_size(data.shape, MIN_SIDE, f"Network '{network}'", "Set network=mlp")

@@ -96,7 +96,8 @@ def _as_array(name: str, values: Any) -> np.ndarray:
             if not all(isinstance(item, str) for item in items):
                 types = [type(item).__name__.replace("str", "texts") for item in items]
                 found = " and ".join(dict.fromkeys(types))
-                raise ValueError(f"{found}, expected numbers or texts alone")
+                way = " (pandas.get_dummies makes numbers of texts)" * hasattr(values, "columns")
+                raise ValueError(f"{found}, expected numbers or texts alone{way}")
             array = array.astype(str)
     except Exception as error:  # of another library's arrays
         raise DataError(f"The data has no array as {name}: {error}.", hint=_FORMS) from error
