@@ -63,9 +63,7 @@ class FloatRange(click.FloatRange):
 
 def json_option(command: Command) -> Command:
     """Add `--json`, which the command receives as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")(
-        command
-    )
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")(command)
 
 
 def verbose_option(command: Command) -> Command:

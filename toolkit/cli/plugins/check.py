@@ -39,7 +39,7 @@ def check(
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Check that a plugin keeps the contracts of toolkit, on small data of its own kind.
+    """Check what every plugin has to keep, on small data of its kind.
 
     NAME is a model plugin or an extension: installed, module:attribute or ./file.py. An extension
     is checked with a small model; 'check MODEL --with NAME' takes another one. Options of a run set

@@ -83,7 +83,7 @@ def _select(words: Words) -> Selection:
 @model_flags
 @click.pass_context
 def show(ctx: click.Context, name: str, summary: bool, as_json: bool, **flags: Any) -> None:
-    """Show the file, hooks and options of a plugin; with --summary its model instead.
+    """Show the hooks and options of a plugin; with --summary its model.
 
     NAME is a plugin as for --plugin or --with of 'toolkit run'. --summary builds the graph of a run
     with the same flags, and trains nothing.
