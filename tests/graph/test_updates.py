@@ -49,8 +49,8 @@ def test_a_wrong_name_is_answered_with_the_right_one(call, message):
 @pytest.mark.parametrize("factor, expected", [(1.0, 5.0), (INF, 1.0)])
 def test_after_runs_after_the_update_and_not_in_a_skipped_step(factor, expected):
     run, w = make_run(**dict(SGD, on_nonfinite="skip")), create_variable("w", 1.0)
-    # The update changes w from 1 to 0; then 5 is added.
-    op = run.minimize(factor * w, [w], after=lambda: w.assign(w.read_value() + 5))
+    # The update changes w from 1 to 0, once; then 5 is added.
+    op = run.minimize(factor * w, iter([w, w]), after=lambda: w.assign(w.read_value() + 5))
     assert after_steps(op, w) == expected
 
 
@@ -117,19 +117,20 @@ def test_a_skipped_step_does_not_change_the_mean_of_those_that_accumulate(accumu
 
 
 def test_two_updates_of_a_name_in_a_step_are_two_gradients_of_its_mean():
-    # Each step has the gradients 1 and 3 of "player": every update is by their mean, 2. Those of
-    # "other" are 1, one in a step.
+    # Each step has the gradients 1 and 3 of "player", and of "pair" those together: every update is
+    # by their mean, 2. Those of "other" are 1, one in a step.
     run = make_run(**dict(SGD, accumulate=2))
-    w, v = create_variable("w", 0.0), create_variable("v", 0.0)
+    w, v, u = (create_variable(name, 0.0) for name in "wvu")
+    pair = run.apply([run.gradients(k * u, [u], "pair") for k in (1.0, 3.0)], advance_step=False)
     first = run.minimize(1.0 * w, [w], "player", advance_step=False)
     with tf.control_dependencies([first]):
         second = run.minimize(3.0 * w, [w], "player", advance_step=False)
-    with tf.control_dependencies([second]):
+    with tf.control_dependencies([second, pair]):
         op = run.minimize(1.0 * v, [v], "other")
-    assert step_builder_of(run).update_counts == {"player": 2, "other": 1}
+    assert step_builder_of(run).update_counts == {"pair": 2, "player": 2, "other": 1}
     with session() as tf_session:
-        values = [tf_session.run([op, w, v]) and tf_session.run([w, v]) for _ in range(4)]
-    assert values == [[-2, 0], [-4, -1], [-6, -1], [-8, -2]]
+        values = [tf_session.run([op, w, v]) and tf_session.run([w, v, u]) for _ in range(4)]
+    assert values == [[-2, 0, -2], [-4, -1, -4], [-6, -1, -6], [-8, -2, -8]]
 
 
 @pytest.mark.parametrize(

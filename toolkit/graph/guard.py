@@ -89,7 +89,12 @@ def _apply_all(updates: Sequence[Update], options: Any) -> tf.Operation:
     """One op of all that updates change, their state updates too."""
     with tf.name_scope(optimizer_scope(updates[0].name)):
         states = copy_state_updates([op for u in updates for op in u.state_updates])
-    return tf.group(*[apply_update(u, options, states) for u in updates], *states)
+    last: Dict[str, tf.Operation] = {}  # the name of a variable -> its last update
+    for update in updates:  # those of one variable follow each other
+        names = [v.op.name for v in update.variables]
+        with tf.control_dependencies([last[name] for name in names if name in last]):
+            last.update(dict.fromkeys(names, apply_update(update, options, states)))
+    return tf.group(*last.values(), *states)
 
 
 def guard_by_selection(
