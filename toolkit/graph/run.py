@@ -374,10 +374,10 @@ class Run:
                 are frozen, or the optimizer does not work in a graph.
         """
         self._check_mode("gradients")
-        if variables is None:
-            variables = tf.trainable_variables()
-        settings = Settings(optimizer, optimizer_args, learning_rate, schedule, groups)
-        return self._builder.compute_update(loss, variables, name, settings, after)
+        variables = tf.trainable_variables() if variables is None else variables
+        once = list({v.op.name: v for v in variables}.values())  # two networks may share some
+        settings = Settings(optimizer, optimizer_args, learning_rate, schedule, list(groups))
+        return self._builder.compute_update(loss, once, name, settings, after)
 
     def apply(self, updates: Sequence[Update], advance_step: bool = True) -> tf.Operation:
         """Build one op that applies updates, each after the gradients of all are known.
