@@ -197,6 +197,18 @@ class WaitsForBatchNorm(WithBatchNorm):
             return run.minimize(losses)
 
 
+class HalvesAtTimes(Linear):
+    @hookimpl
+    def call(self, model, features, run):
+        w, bias = model
+        tf.cond(features[0, 0, 0, 0] > 0, lambda: halve(bias) + 0, lambda: bias + 0)
+        return Linear.call(self, model, features, run)
+
+
+def minimizing_at_times(model, losses, run):
+    return tf.cond(losses > 0, lambda: run.minimize(losses), tf.no_op).op
+
+
 def halving_first(model, losses, run):
     with tf.control_dependencies([halve(model[1]).op]):
         return run.minimize(losses)
@@ -207,6 +219,8 @@ def halving_first(model, losses, run):
     [
         (WaitsForBatchNorm, "run.minimize waits for '.*', which it also runs"),
         (exploding(halving_first), "updates 'linear/b' by an op of its own"),
+        (HalvesAtTimes, "^'linear/b' is updated in a tf.cond or tf.while_loop"),
+        (exploding(minimizing_at_times), "^run.minimize is called in a tf.cond or tf.while_loop"),
     ],
 )
 def test_an_update_before_that_of_the_core_is_refused(plugin, message):

@@ -105,8 +105,17 @@ class StepBuilder:
         ops = state_updates(getattr(each, "op", each) for each in collected)
         moving, frozen = list(dict.fromkeys([*self.state_updates, *ops])), []
         self.state_updates, self._num_collected = [], self._num_collected + len(collected)
-        waiting = set(tf.no_op().control_inputs)
-        for op in moving:  # it is made once more behind the guard
+        here, context = tf.no_op(), self.step_index.op._get_control_flow_context()
+        waiting = set(here.control_inputs)
+        for op in [here, *moving]:  # those are made once more behind the guard
+            if op._get_control_flow_context() not in (context, None):
+                what = "run.minimize is called"
+                if op is not here:
+                    what = f"'{written_variables([op])[0]}' is updated"
+                raise ToolkitError(
+                    f"{what} in a tf.cond or tf.while_loop.",
+                    hint="Only compute values in it; assign them, and call run.minimize, outside.",
+                )
             if op in waiting:
                 raise ToolkitError(
                     f"run.minimize waits for '{op.name}', which it also runs itself.",
