@@ -90,14 +90,14 @@ def call(model, features):
 Error: Step 1 failed: KeyError: 'mine' ({here}).
 Run again with -v for the traceback.
 
-# op fails
+# op fails in an evaluation
 @hookimpl
-def call(model, features):
-    x = tf.reshape(features, [-1, int(model.shape[0])])
-    with tf.control_dependencies([tf.assert_less(x, 0.0, message='positive')]):  # here
-        return {'logits': tf.matmul(tf.identity(x), model)}
-Error: Step 1 failed: assertion failed: [positive] [Condition x < y did not hold element-wise:]
-[x (Reshape:0) = ] [[0 0 0...]...] [y (assert_less/y:0) = ] [0] ({here}).
+def metrics(outputs):
+    logits = outputs['logits']
+    with tf.control_dependencies([tf.assert_less(logits, -9.0, message='large')]):  # here
+        return {'mean': tf.metrics.mean(tf.identity(logits))}
+Error: The model failed: assertion failed: [large] [Condition x < y did not hold element-wise:]
+[x (MatMul:0) = ] [...] [y (assert_less/y:0) = ] [-9] ({here}).
 Run again with -v for the traceback.
 
 # exits call

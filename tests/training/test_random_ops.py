@@ -18,7 +18,9 @@ def types_of(op):
 
 def test_each_stateful_op_of_a_step_is_found():
     tensors = {
+        "IteratorGetNext": tf.data.make_one_shot_iterator(tf.data.Dataset.range(9)).get_next(),
         "Multinomial": tf.random.categorical([[0.0, 1.0]], 2),
+        "QueueDequeueManyV2": tf.train.batch([1], 2),
         "RandomPoissonV2": tf.random.poisson(1.0, [2]),
         "RandomShuffle": tf.random.shuffle([1.0, 2.0]),
         "RandomStandardNormal": tf.random.normal([2], seed=3),

@@ -14,7 +14,7 @@ from ..graph.build import build_training
 from ..graph.guard import GuardValues
 from ..graph.ops import upstream
 from ..graph.run import Run
-from ..graph.session_config import session_config
+from ..graph.session_config import fill_queues, session_config
 from ..plugins import Plugins
 from .chain import Chain, Inspection, is_float, to_floats
 from .finding import BatchValues, Finding, TensorSummary
@@ -101,6 +101,7 @@ class _RepeatedStep:
             with plain_path(self._checkpoint) as path:
                 self._saver.restore(self._session, path)
         self._session.run(self._initialize_locals)
+        fill_queues(self._session)
         if not (self._is_reader_ready and self._reader.in_memory):
             self._reader.initialize(self._session, self.step)
             self._is_reader_ready = True

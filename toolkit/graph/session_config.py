@@ -1,4 +1,4 @@
-"""The `tf.ConfigProto` of a run, from its options."""
+"""The `tf.ConfigProto` of a run, from its options; what fills the queues of a plugin."""
 
 from __future__ import annotations
 
@@ -55,3 +55,13 @@ def choose_threads(options: CoreOptions, graph: tf.Graph) -> CoreOptions:
     if options.intra_op_threads or not is_small_step(graph):
         return options
     return options.model_copy(update={"intra_op_threads": 1})
+
+
+def fill_queues(session: tf.Session) -> None:
+    """Start the threads that fill a plugin's queues (`tf.train.batch`), unless they run already, as
+    a monitored session does; what reads from one would else wait for ever. They end with the
+    session.
+    """
+    coordinator = tf.train.Coordinator()  # without it, a thread prints how it ends
+    for runner in session.graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
+        runner.create_threads(session, coordinator, daemon=True, start=True)

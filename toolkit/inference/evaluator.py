@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Union
 
 import numpy as np
 
+from ..autopsy.op_traceback import find_failing_line
 from ..compat import make_callable, summarize_tf_error, tf
 from ..data.column import Column
 from ..data.examples import LENGTH, Split
@@ -19,7 +21,7 @@ from ..errors import CheckpointError, DataError, RetryError, ToolkitError, Usage
 from ..files import plain_path
 from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
-from ..graph.session_config import session_config
+from ..graph.session_config import fill_queues, session_config
 from ..plugins import Plugins
 from ..statistics.intervals import mean
 from ..storage.checkpoint_reader import has_files
@@ -256,12 +258,12 @@ class Evaluator:
         """
         tensors = {name: self.graph.outputs[name] for name in values}
         specs = {n: (t.dtype.name, tuple(t.shape.as_list()[1:])) for n, t in tensors.items()}
+        arrays = check_arrays(values, specs)
         try:
-            return self._predict(tensors, check_arrays(values, specs), None, position)
-        except tf.errors.InvalidArgumentError as error:
+            return self._predict(tensors, arrays, None, position)
+        except ToolkitError as error:
             raise DataError(
-                f"The model cannot predict from {', '.join(values)} alone: "
-                f"{summarize_tf_error(error.message)}",
+                f"The model cannot predict from {', '.join(values)} alone: {error.message}",
                 hint="Its hook 'predict' may use nothing else of the examples, such as their "
                 "number.",
             ) from error
@@ -303,8 +305,24 @@ class Evaluator:
             elements = [self.graph.tf_graph.as_graph_element(fetch) for fetch in fetches]
             if not elements:
                 return lambda *arrays: []  # TensorFlow refuses a call without fetches
-            self._calls[name] = make_callable(self.session, elements, feeds, inline=True)
+            fill_queues(self.session)
+            call = make_callable(self.session, elements, feeds, inline=True)
+            self._calls[name] = functools.partial(self._explain, call)
         return self._calls[name]
+
+    def _explain(self, call: Call, *arrays: np.ndarray) -> List[np.ndarray]:
+        """What a call returns; an error of TensorFlow as one of the toolkit, with the line of the
+        plugin that made the op.
+        """
+        try:
+            return call(*arrays)
+        except tf.errors.OpError as error:
+            place = find_failing_line(error, self.graph.tf_graph)
+            text = summarize_tf_error(str(error.message)) + (place and f" ({place})")
+            lacks_memory = isinstance(error, tf.errors.ResourceExhaustedError)
+            cls = RetryError if lacks_memory else ToolkitError
+            hint = "Run again with -v for the traceback."
+            raise cls(f"The model failed: {text}.", hint=hint) from error
 
 
 def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:

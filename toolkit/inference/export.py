@@ -11,9 +11,9 @@ from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 import numpy as np
 
 from ..cli_options import writing_output
-from ..compat import VERSION, summarize_tf_error, tf
+from ..compat import VERSION, tf
 from ..data.named_arrays import random_arrays
-from ..errors import CheckFailed, UsageError
+from ..errors import CheckFailed, ToolkitError, UsageError
 from ..files import plain_folder
 from .evaluator import Evaluator
 
@@ -63,13 +63,12 @@ def _choose_inputs(
     arrays = arrays or random_arrays(specs, NUM_CHECKED)
     try:
         evaluator.predict(arrays)
-    except tf.errors.InvalidArgumentError as error:  # of an embedding: an id that does not exist
+    except ToolkitError as error:  # of an embedding: an id that does not exist
         arrays = read() if is_plain and read is not None else None
         if arrays:
             return arrays
         raise UsageError(
-            f"The model refuses made-up inputs, on which it would be compared: "
-            f"{summarize_tf_error(str(error.message))}.",
+            f"The model refuses made-up inputs, on which it would be compared: {error.message}",
             hint="Put the data of the run back, so that its examples can be read.",
         ) from error
     return arrays

@@ -217,7 +217,7 @@ def _plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     if plan.random_ops:
         notes.append(
             f"a resume of this run is not exact: {join_names(plan.random_ops, 3)}. The state of "
-            "such an op is not in checkpoints; use run.uniform, run.normal or run.dropout."
+            "such an op is not in checkpoints; draw with run.uniform, run.normal or run.dropout."
         )
     names = sorted(builder.frozen_variables())
     if names:

@@ -21,7 +21,7 @@ from ..graph.build import TrainingGraph, build_compiled, build_training
 from ..graph.model_size import check_model_size
 from ..graph.ops import nodes_within, upstream
 from ..graph.run import step_builder_of
-from ..graph.session_config import choose_threads, session_config
+from ..graph.session_config import choose_threads, fill_queues, session_config
 from ..graph.step_strategy import PLAIN, XLA
 from ..options import CoreOptions
 from ..run_data import RunData
@@ -37,6 +37,7 @@ MIN_STEPS = 20000
 TRIAL_SECS = 0.4
 MIN_SPEEDUP = 1.1
 COMPILED_STEPS = 50
+_READS = ("IteratorGetNext", "QueueDequeue", "ReaderRead")  # begin types of ops
 
 
 class TrainingPlan(NamedTuple):
@@ -206,6 +207,7 @@ class PlanBuilder:
         with tf.Session(graph=tf_graph, config=session_config(plan.options)) as session:
             with tf_graph.as_default():
                 session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            fill_queues(session)
             plan.reader.initialize(session, 0)
             in_memory, steps_per_call = plan.reader.in_memory, self._options.steps_per_call
             runner = StepRunner(session, plan.graph, in_memory, steps_per_call)
@@ -241,11 +243,12 @@ def check_accumulation(options: CoreOptions, total: int, update_counts: Mapping[
 
 
 def find_random_ops(train_op: tf.Operation) -> List[str]:
-    """The stateful random ops that a step runs, also those in its loops and functions: `TYPE at
-    file:line in function` of a plugin, or `TYPE at NAME` if the core created the op.
+    """The stateful random ops that a step runs, also those in its loops and functions, and what
+    reads a plugin's own iterators and queues: `TYPE at file:line in function` of a plugin, or `TYPE
+    at NAME` if the core created the op.
 
-    Their state is not in checkpoints: a resume draws other numbers. Each place is listed once. Ops
-    that only initialise variables are not part of a step.
+    Their state is not in checkpoints: a resume draws other numbers, and reads the first examples
+    again. Each place is listed once. Ops that only initialise variables are not part of a step.
     """
     graph = train_op.graph
     graph_def = graph.as_graph_def()
@@ -259,8 +262,9 @@ def find_random_ops(train_op: tf.Operation) -> List[str]:
         # a variable. The ops of cuDNN draw only for a dropout, which layers of Keras make outside.
         inner = [n for n in nodes_within(nodes[op.name], functions, set()) if "seed2" in n.attr]
         types = {node.op for node in inner if not node.op.startswith("Cudnn")}
-        if types:
-            lines = plugin_lines(op)
-            location = lines[-1].location if lines else op.name
-            found += [f"{op_type} at {location}" for op_type in sorted(types)]
+        is_read = op.type.startswith(_READS)
+        lines = plugin_lines(op) if types or is_read else []
+        types |= {op.type} if is_read and lines else set()  # the run's own reader is placed again
+        location = lines[-1].location if lines else op.name
+        found += [f"{op_type} at {location}" for op_type in sorted(types)]
     return list(dict.fromkeys(found))
