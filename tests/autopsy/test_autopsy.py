@@ -290,7 +290,8 @@ class TwoUpdates(Linear):
 
     @hookimpl
     def build(self, run):
-        return Linear.build(self, run) + (tf.get_variable("v", initializer=1.0),)
+        v = tf.get_variable("v", initializer=1.0, use_resource=False)  # which has no effect
+        return Linear.build(self, run) + (v,)
 
     @hookimpl
     def call(self, model, features, run):

@@ -165,12 +165,13 @@ def _construction(graph: tf.Graph, run: Run) -> Iterator[None]:
 def _build_model(plugins: Plugins, run: Run) -> Any:
     """What the hook `build` returns, with initial values that depend on names alone."""
 
-    def create_without_cache(next_creator, **kwargs):
-        # A loop of steps would read a cached value (dynamic_rnn's) only once.
-        return next_creator(**dict(kwargs, caching_device=None))
+    def create_resource(next_creator, **kwargs):
+        # A loop of steps would read a cached value (dynamic_rnn's) only once, and the guard puts
+        # back the values of resources alone.
+        return next_creator(**dict(kwargs, caching_device=None, use_resource=True))
 
     builder = step_builder_of(run)
-    with seed_initial_values(run.options.seed), tf.variable_creator_scope(create_without_cache):
+    with seed_initial_values(run.options.seed), tf.variable_creator_scope(create_resource):
         model = plugins.call_hook("build", run=run)
     builder.model_variables = [v for v in tf.global_variables() if v is not run.global_step]
     return model
