@@ -105,8 +105,9 @@ def test_glorot_uniform_has_the_limit_of_the_root_of_6_over_both_fans(shape):
 def test_normal_and_uniform_initial_values_have_the_scale_of_the_argument():
     run = make_run()
     kinds = ("normal", "uniform")
-    normal, uniform = evaluate(*[run.initializer(k, "w", stddev=0.02)([200, 200]) for k in kinds])
-    assert normal.std() == pytest.approx(0.02, rel=0.02)
+    initializers = [run.initializer(kind, "w", stddev=0.02) for kind in kinds]
+    normal, uniform = evaluate(*[each([200, 200], tf.float64) for each in initializers])
+    assert normal.std() == pytest.approx(0.02, rel=0.02) and normal.dtype == np.float64
     assert 0.0199 < np.abs(uniform).max() <= 0.02
 
 

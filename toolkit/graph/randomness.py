@@ -114,8 +114,10 @@ class Initializer:
         pair = tf.constant([self.seed, 0], tf.int32)
         if self.kind in ("glorot_uniform", "uniform"):
             limit = self._scale(sizes)
-            return tf.random.stateless_uniform(sizes, pair, -limit, limit)
-        return tf.random.stateless_normal(sizes, pair, 0.0, self._scale(sizes))
+            values = tf.random.stateless_uniform(sizes, pair, -limit, limit)
+        else:
+            values = tf.random.stateless_normal(sizes, pair, 0.0, self._scale(sizes))
+        return tf.cast(values, dtype or tf.float32)
 
     def _scale(self, sizes) -> float:
         receptive = int(np.prod(sizes[:-2], dtype=np.int64)) if len(sizes) > 2 else 1
