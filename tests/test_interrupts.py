@@ -6,6 +6,7 @@ from pathlib import Path
 
 import process_fixtures
 import pytest
+from file_fixtures import read_json
 from run_fixtures import forget, write_plugin
 
 from toolkit.cli import cluster_run
@@ -47,16 +48,16 @@ def test_a_run_that_is_interrupted_in_its_test_names_the_saved_step(cli, data, m
     from toolkit.training.run_evaluator import RunEvaluator
 
     def interrupt(self):
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGTERM)
 
     are_dismissed = []  # the other processes of a cluster, by each resume
     with monkeypatch.context() as patch:
         patch.setattr(RunEvaluator, "test", interrupt)
         result = cli(*run_words(write_plugin(), data))
         patch.setattr(cluster_run, "open_peers", lambda *args: are_dismissed.append(args[-1]))
-        assert cli("resume", "r", "--batch-size", 8, "--allow", "batch_size").code == 130
-        assert cli("resume", "r").code == 130
-    assert result.code == 130 and are_dismissed == [False, True]
+        assert cli("resume", "r", "--batch-size", 8, "--allow", "batch_size").code == 143
+        assert cli("resume", "r").code == read_json("r", "manifest.json")["exit_code"] == 143
+    assert result.code == 143 and are_dismissed == [False, True]
     assert result.err.endswith(
         "Interrupted; step 4 is saved in r.\nContinue with: toolkit resume r\n"
     )

@@ -23,7 +23,7 @@ from ..preset_choice import recorded_choices
 from ..storage.branch import create_branch, find_branch_point
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
-from ..training.signals import FirstSignal
+from ..training.signals import FirstSignal, interrupt
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
 from .common import flag, print_result, switch
@@ -284,7 +284,7 @@ def report_interrupt_of(folder: RunFolder, cluster: Optional[Cluster]) -> Iterat
     """Turn a signal in the block, before a step or in the test, into an InterruptedRun that says
     what the run has saved.
     """
-    first = FirstSignal(lambda signum: signal.default_int_handler(signum, None))
+    first = FirstSignal(interrupt)
     try:
         with first:
             yield

@@ -119,7 +119,7 @@ class SessionRecord:
 
     def fail_test(self, error: BaseException) -> None:
         """Write that the test failed after the training, for who waits for the end of the run."""
-        code = error.exit_code if isinstance(error, ToolkitError) else InterruptedRun.exit_code
+        code = getattr(error, "exit_code", InterruptedRun.exit_code)
         self._console.file.write(f"Error: {str(error) or 'Interrupted.'}")
         with contextlib.suppress(ToolkitError):
             self._folder.record("end", **dict(self._last_end, exit_code=code))

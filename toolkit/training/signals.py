@@ -6,11 +6,18 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Any, Callable, List
+from typing import Any, Callable, List, NoReturn
 
 from ..cluster.signals import ENDING_SIGNALS
 
 _NOTICE = b"\nInterrupted: waiting for the step under way; a second signal ends at once.\n"
+
+
+def interrupt(signum: int) -> NoReturn:
+    """Raise a KeyboardInterrupt with the exit code of a signal."""
+    error: Any = KeyboardInterrupt()
+    error.exit_code = 128 + signum
+    raise error
 
 
 class FirstSignal:
