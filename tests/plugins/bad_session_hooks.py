@@ -55,22 +55,22 @@ Set every = toolkit.Every(steps), or toolkit.Every(secs=seconds).
 # hook without a due step
 class Mine(toolkit.SessionHook):
     def next_due_step(self, step):
-        step + 5
+        return float("nan")
 @hookimpl  # here
 def session_hooks():
     return [Mine()]
-Error: Session hook Mine of plugin 'bad' returned None from 'next_due_step' ({here}).
+Error: Session hook Mine of plugin 'bad' returned nan from 'next_due_step' ({here}).
 It returns a number; infinity for never.
 
-# hook fetches array
+# hook fetches none
 class Mine(toolkit.SessionHook):
     every = toolkit.Every(1)
     def fetches(self):
-        return {"loss": np.zeros(2)}
+        return {"loss": None}
 @hookimpl  # here
 def session_hooks():
     return [Mine()]
-Error: Session hook Mine of plugin 'bad' fetches an array float64 [2], which is no tensor ({here}).
+Error: Session hook Mine of plugin 'bad' fetches None, which is no tensor ({here}).
 Take the tensors that the hook 'session_hooks' is given, or those of run.logged.
 
 # hook fetches loop (--steps-per-call 2)

@@ -92,7 +92,9 @@ class SessionHook(tf.train.SessionRunHook):
         return {}
 
     def set_state(self, state: Dict[str, Any]) -> None:
-        """Called before `on_restore` with what `state` returned at that step; {} at the start."""
+        """Called before `on_restore` with what `state` returned at that step; {} at the start. One
+        that cannot continue with it raises an error here, where the run is still as it was.
+        """
 
     def on_commit(self) -> None:
         """Called before a checkpoint is committed: flush to disk whatever must survive a crash."""

@@ -9,8 +9,6 @@ import inspect
 import numbers
 from typing import Any, Container, Dict, Iterator, List, Optional
 
-import numpy as np
-
 from ...autopsy.op_traceback import plugin_lines
 from ...compat import capture_log, tf, under_construction
 from ...errors import RetryError, ToolkitError
@@ -26,7 +24,7 @@ from ...plugins import (
     own_frames,
 )
 from ...run_data import RunData
-from .base import Every, SessionHook
+from .base import NEVER, Every, SessionHook
 from .runner import RunHook
 
 # What they mean depends on the loop: a lost session, ended data and a lack of memory have exit
@@ -119,7 +117,8 @@ class PluginHook(RunHook):
         try:
             with check, capture_log(self.loop.log):
                 result = super().call(method, *arguments)
-            if method in ("next_due_step", "deadline") and not isinstance(result, numbers.Real):
+            is_number = isinstance(result, numbers.Real) and float(result) > -NEVER
+            if method in ("next_due_step", "deadline") and not is_number:
                 raise ToolkitError(
                     f"{self._subject} returned {describe_value(result)} from '{method}' "
                     f"({self._place}).",
@@ -149,10 +148,12 @@ class PluginHook(RunHook):
                 f"({self._place}).",
                 hint="It returns tf.train.SessionRunArgs(fetches), or None.",
             )
+        if args.fetches is None:
+            return args
         graph = context.session.graph
         fetches = tf.nest.map_structure(lambda each: self._resolve(each, graph), args.fetches)
         args = args._replace(fetches=fetches)
-        if not self.has_due_steps or fetches is None:
+        if not self.has_due_steps:
             return args
         self._request = args
         of_step = [each for each in tf.nest.flatten(fetches) if not self._is_read(each)]
@@ -182,7 +183,7 @@ class PluginHook(RunHook):
                     f"({self._place}).",
                     hint=f"{_HINT}.",
                 ) from None
-        if isinstance(fetch, (numbers.Number, np.ndarray)):
+        if not (hasattr(fetch, "graph") or hasattr(fetch, "_type_spec")):
             raise ToolkitError(
                 f"{self._subject} fetches {describe_value(fetch)}, which is no tensor "
                 f"({self._place}).",
