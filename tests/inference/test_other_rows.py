@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from file_fixtures import save_image, trained_on
 from inference_fixtures import bar
@@ -19,7 +20,7 @@ from toolkit.data.held_out import NOTHING  # noqa: E402
 from toolkit.data.sources import ColumnOptions, open_data  # noqa: E402
 from toolkit.data.spec import DataSpec  # noqa: E402
 from toolkit.errors import DataError  # noqa: E402
-from toolkit.inference.predict import read_examples  # noqa: E402
+from toolkit.inference.predict import as_examples, read_examples  # noqa: E402
 
 TRAINED = "size,colour,label\n1,red,x\n2,blue,y\n4,red,y\n6,blue,x\n"
 
@@ -50,12 +51,16 @@ def read(paths, spec, missing="refuse"):
 
 
 def test_rows_are_read_by_the_names_of_their_columns(table, spec_of):
-    path = table("colour,label,size,more\nblue,?,7,1\nred,?,8,1\n")
+    # The ending may be that of the file of the training.
+    path = table("colour,label,size,more\nblue,?,7,1\nred,?,8,1\n", "t.data")
     examples = read([path, path], spec_of())
     assert examples.inputs["numbers"].tolist() == [[7], [8], [7], [8]]
     assert examples.inputs["colour"].tolist() == [0, 1, 0, 1]
     assert examples.names[1] == f"{path}[1]" and len(examples.names) == 4
-    assert read([path], spec_of(categories="one-hot")).inputs.tolist() == [[7, 1, 0], [8, 0, 1]]
+    spec = spec_of(categories="one-hot")
+    assert read([path], spec).inputs.tolist() == [[7, 1, 0], [8, 0, 1]]
+    frame = pandas.DataFrame({"colour": ["blue", "red"], "label": None, "size": [7, 8]})
+    assert as_examples(trained_on(spec), frame).tolist() == [[7, 1, 0], [8, 0, 1]]
 
 
 def test_lists_of_one_length_are_sequences_where_those_of_the_model_are(table, spec_of, tmp_path):
@@ -69,10 +74,6 @@ def test_lists_of_one_length_are_sequences_where_those_of_the_model_are(table, s
         write(file, some)
     spec = open_data(f"tfrecord:{path}", shares=NOTHING).spec
     assert [part.tolist() for part in read([path + "2"], spec).inputs["words"]] == [[1]]
-
-
-def test_a_table_may_have_the_ending_of_the_one_that_was_trained_on(table, spec_of):
-    assert len(read([table(TRAINED, "t.data")], spec_of()).names) == 4
 
 
 def test_files_are_of_one_kind_which_the_model_knows(spec_of, table):

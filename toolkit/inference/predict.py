@@ -9,11 +9,13 @@ Legend: N examples, H height, W width, C channels.
 
 from __future__ import annotations
 
+import csv
 import functools
 import glob
 import itertools
 import os
 import re
+import tempfile
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -73,13 +75,20 @@ class Examples(NamedTuple):
 
 
 def as_examples(model: Trained, inputs: Any) -> Any:
-    """What the model takes, from a path, a picture of Pillow, or a list of either; or from an array
-    [N, ...], which may lack the axis of the examples or of one channel. Anything else is returned
-    as it is. Raises DataError if a file cannot be read, or the model takes no pictures.
+    """What the model takes, from a path, a picture of Pillow, or a list of either; from a table of
+    pandas with names, if the model was trained on a table; or from an array [N, ...], which may
+    lack the axis of the examples or of one channel. Anything else is returned as it is. Raises
+    DataError if a file cannot be read, or the model takes no pictures.
     """
     items = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     are_paths = all(isinstance(item, (str, os.PathLike)) for item in items)
     if not items or not (are_paths or all(map(is_picture, items))):
+        names = getattr(inputs, "columns", ())  # of a table of pandas, if they are texts
+        if model.stored.table is not None and any(isinstance(name, str) for name in names):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "DataFrame.csv")
+                inputs.to_csv(path, index=False, quoting=csv.QUOTE_ALL)
+                return read_examples(model, [path]).inputs
         has_names = isinstance(inputs, dict) or bool(model.data.feature_names)
         return inputs if has_names else add_axes(as_array(inputs), model.data.shape)
     stored = model.stored

@@ -179,9 +179,10 @@ class Trained(TrainedModel):
         Args:
             inputs: examples [N, ...] of the data's shape and dtype, or one example; a dict of them
                 if features have names; if the plugin has the hook `inputs`, a dict of arrays with
-                the names that the hook returned. Or a path of a file or of a folder of pictures, a
-                picture of Pillow, or a list of either: they are scaled as `toolkit predict` scales
-                them.
+                the names that the hook returned. A table of pandas, whose columns are taken by
+                their names if the run was trained on a table. Or a path of a file or of a folder of
+                pictures, a picture of Pillow, or a list of either: they are scaled as `toolkit
+                predict` scales them.
             batch_size: examples per call of the graph; None for the run's own.
 
         Returns:
