@@ -20,10 +20,6 @@ def save_and_load(path, states):
     return hook_state.load(path)
 
 
-def test_a_checkpoint_without_a_state_file_has_no_states(path):
-    assert hook_state.load(path) == {}
-
-
 STATES = {
     "evaluation": {"best": {"step": 2, "value": 0.1}, "waited": 3, "none": None},
     "plugin:Hook": {"text": "ä\0\ud800", "list": [1, [2.5, True]], "": "", "x": 0.1 + 0.2},
@@ -82,7 +78,8 @@ def test_what_a_file_cannot_restore_is_refused_before_anything_is_written(path, 
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4", b"nonsense", b"\x93NUMPY\1\0"])
-def test_a_damaged_file_is_an_error(path, content):
+def test_a_damaged_file_is_an_error_and_a_missing_one_has_no_states(path, content):
+    assert hook_state.load(path) == {}
     with open(path + hook_state.ENDING, "wb") as file:
         file.write(content)
     with pytest.raises(CheckpointError, match="model.ckpt-2.hooks.npz: not readable"):
