@@ -5,7 +5,8 @@ import pytest
 from extension_fixtures import train
 from toolkit_extensions import label_smoothing
 
-from toolkit import DataSpec, UsageError, testing
+from toolkit import DataSpec, Split, UsageError, testing
+from toolkit.data.examples import describe
 
 
 def test_it_trains_as_the_classifiers_own_smoothing(data):
@@ -21,6 +22,11 @@ def test_it_trains_as_the_classifiers_own_smoothing(data):
 def test_a_loss_without_labels_is_refused(data):
     with pytest.raises(UsageError, match="loss does not depend on the labels"):
         train(data, "run", ["label-smoothing"], plugin="gan", network="mlp", sample_steps=0)
+
+
+def test_the_classes_of_pixels_count_as_those_of_examples():
+    images, masks = np.zeros([2, 2, 2, 1], np.uint8), np.arange(8).reshape(2, 2, 2) % 3
+    assert label_smoothing.count_classes(describe(Split(images, masks))) == 3
 
 
 @pytest.mark.parametrize(

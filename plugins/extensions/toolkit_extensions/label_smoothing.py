@@ -60,13 +60,13 @@ def count_classes(data) -> int:
             "Label smoothing needs one label for each example, a class.",
             hint="Omit --with label-smoothing, or set --smoothing 0.",
         )
-    if data.num_classes > MAX_CLASSES:
+    num_classes: int = data.labels.num_classes  # `data.num_classes` is 0 for classes of pixels
+    if num_classes > MAX_CLASSES:
         raise UsageError(
-            f"Label smoothing computes a loss for each class, and {data.num_classes} are more than "
+            f"Label smoothing computes a loss for each class, and {num_classes} are more than "
             f"{MAX_CLASSES}.",
             hint="Set --smoothing 0, and smooth the labels in the model's loss.",
         )
-    num_classes: int = data.num_classes
     return num_classes
 
 
