@@ -73,8 +73,9 @@ def test_it_reads_negations(run):
         assert trained.predict(np.array(texts))["label"].tolist() == [1, 0, 1, 0]
 
 
-def test_a_longer_text_beside_it_changes_no_prediction(run):
-    short, long = "The soup was not good.", "The fish is great. " * 12
+@pytest.mark.parametrize("short", ["The soup was not good.", "..."])
+def test_a_longer_text_beside_it_changes_no_prediction(run, short):
+    long = "The fish is great. " * 12
     with open_trained(run) as trained:
         alone, beside = (
             trained.predict(np.array(texts))["probabilities"][0]

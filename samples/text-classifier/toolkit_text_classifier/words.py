@@ -27,6 +27,8 @@ def split_texts(texts, buckets, max_words) -> Words:
     texts = tf.strings.regex_replace(tf.strings.lower(texts, "utf-8"), NO_LETTERS, " ")
     words = tf.strings.split(tf.strings.strip(texts), result_type="RaggedTensor")
     words = words.to_tensor("")[:, :max_words]  # [N, L]
+    is_empty = tf.cast(tf.equal(tf.shape(words)[1], 0), tf.int32)
+    words = tf.pad(words, [[0, 0], [0, is_empty]], constant_values="")  # a convolution needs some
     is_word = tf.cast(tf.not_equal(words, ""), tf.float32)
     return Words(tf.strings.to_hash_bucket_fast(words, buckets), is_word)
 
