@@ -94,6 +94,7 @@ def test_images_that_cannot_be_halved_twice_are_refused(tmp_path):
 
 
 def test_rows_of_a_table_are_refused(tmp_path):
-    data = testing.write_table(tmp_path / "table.csv")
-    with pytest.raises(DataError, match="needs images"):
-        testing.train("diffusion", str(tmp_path / "run"), data=data, steps=2)
+    np.savez(str(tmp_path / "rows.npz"), x_train=np.zeros([80, 6], np.uint8))
+    for data in (testing.write_table(tmp_path / "table.csv"), f"npz:{tmp_path}/rows.npz"):
+        with pytest.raises(DataError, match="needs images"):
+            testing.train("diffusion", str(tmp_path / "run"), data=data, steps=2)

@@ -124,7 +124,7 @@ def create_variables(layer, name, input_shape):
 
 def check_data(data) -> None:
     """Raise DataError if the examples are not images whose sides the network can halve twice."""
-    if data.feature_names or data.features.kind != "image":
+    if data.feature_names or data.features.kind != "image" or len(data.shape) != 3:
         raise DataError(
             f"A diffusion model needs images, and the data has {data.describe_features()}.",
             hint="Choose images with --data.",

@@ -44,7 +44,7 @@ def convolve_twice(x, filters, name):
 
 def check_data(data) -> None:
     """Raise DataError if the examples are not images with a class for each pixel."""
-    if data.feature_names or data.features.kind != "image":
+    if data.feature_names or data.features.kind != "image" or len(data.shape) != 3:
         raise DataError(
             f"The segmentation needs images, and the data has {data.describe_features()}.",
             hint="Choose --data pairs:DIR, with the folders images and masks.",

@@ -62,9 +62,10 @@ def test_cross_entropy_stays_finite_for_extreme_logits(session):
 
 
 def test_data_other_than_images_is_refused(tmp_path):
-    data = testing.write_table(tmp_path / "table.csv")
-    with pytest.raises(DataError, match="needs images"):
-        testing.train("vae", str(tmp_path / "run"), data=data)
+    np.savez(str(tmp_path / "rows.npz"), x_train=np.zeros([80, 6], np.uint8))
+    for data in (testing.write_table(tmp_path / "table.csv"), f"npz:{tmp_path}/rows.npz"):
+        with pytest.raises(DataError, match="needs images"):
+            testing.train("vae", str(tmp_path / "run"), data=data)
 
 
 def train(folder, **options):

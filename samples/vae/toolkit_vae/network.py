@@ -66,7 +66,7 @@ def dense_layers(scope, sizes):
 
 def check_data(data) -> None:
     """Raise DataError if the examples are not images of pixels in [0, 255]."""
-    if data.feature_names or data.features.kind != "image" or data.dtype != "uint8":
+    if data.feature_names or len(data.shape) != 3 or data.dtype != "uint8":
         raise DataError(
             f"The autoencoder needs images of bytes, and the data has {data.describe_features()}.",
             hint="Choose images with --data.",
