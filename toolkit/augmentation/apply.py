@@ -56,7 +56,7 @@ def augment_with_masks(images, masks, run, always=False):
                 raise UsageError(
                     f"Option {name} changes images [H, W, C], but an example of the data has shape "
                     f"{images.shape.as_list()[1:]}.",
-                    hint="Set augment=none.",
+                    hint=f"Set augment=none, and leave {name} out.",
                 )
         return images, masks
     height, width = images.shape.as_list()[1:3]

@@ -41,7 +41,8 @@ class Regressor:
         """The numbers as "values", float32 [N, L], and as "deviations" from their mean."""
         features = by_name(features)
         # Without images, an option that changes some is refused.
-        changed = [augmentation.augment(features[n], run) for n in self.images or self.numbers[:1]]
+        names = self.images or [*self.inputs][:1]
+        changed = [augmentation.augment(features[name], run) for name in names]
         tensors, rows = changed[: len(self.images)], []
         if self.numbers:
             numbers = tf.concat([flatten(features[name]) for name in self.numbers], 1)
