@@ -163,7 +163,7 @@ class LinearDiscriminator:
         psi = [tf.reshape(p, []) for p in values]
         x = images[:, 0]
         logits = psi[0] * x if len(psi) == 1 else psi[1] * tf.tanh(psi[0] * x)
-        return DiscriminatorOutputs(logits, None, None)
+        return DiscriminatorOutputs(logits, None)
 
     def pair(self, reals, real_labels, fakes, fake_labels, values):
         return self(reals, real_labels, values), self(fakes, fake_labels, values)
@@ -174,4 +174,4 @@ class LinearImageDiscriminator(LinearDiscriminator):
 
     def __call__(self, images, labels, values):
         self.calls.append(images)
-        return DiscriminatorOutputs(tf.reduce_sum(values[0] * images, axis=[1, 2, 3]), None, None)
+        return DiscriminatorOutputs(tf.reduce_sum(values[0] * images, axis=[1, 2, 3]), None)

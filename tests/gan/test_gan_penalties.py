@@ -195,7 +195,7 @@ class CountingDiscriminator:
     def __call__(self, images, labels, values):
         with tf.control_dependencies([self.calls.assign_add(1, read_value=False)]):
             w = tf.identity(values["w"])
-        return DiscriminatorOutputs(tf.reduce_sum(w * images, axis=1), None, None)
+        return DiscriminatorOutputs(tf.reduce_sum(w * images, axis=1), None)
 
 
 def build_scheduled(**options):

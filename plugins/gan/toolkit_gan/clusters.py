@@ -180,7 +180,7 @@ def find_clusters(
     if not len(points):
         return np.full((1, points.shape[1]), FAR), np.ones(1)
     centroids = kmeans.find_centroids(points, count, random)
-    counts = np.bincount(kmeans.assign(points, centroids)[0], minlength=len(centroids))
+    counts = np.bincount(kmeans.assign(points, centroids), minlength=len(centroids))
     return centroids, counts / len(points)
 
 

@@ -22,7 +22,6 @@ class DiscriminatorOutputs(NamedTuple):
 
     logits: Any  # float32 [N]
     class_logits: Optional[Any]  # float32 [N, K] with conditional=acgan, else None
-    features: Any  # float32 [N, F], the inputs of the last layer
 
 
 class Discriminator:
@@ -100,7 +99,7 @@ class Discriminator:
         elif self._conditional == "projection":
             rows = tf.matmul(self._one_hot(labels), values["embedding/kernel"])  # [N, F]
             logits += tf.reduce_sum(rows * features, axis=1)
-        return DiscriminatorOutputs(logits, class_logits, features)
+        return DiscriminatorOutputs(logits, class_logits)
 
     def pair(self, reals, real_labels, fakes, fake_labels, values):
         """The outputs for reals and for fakes, in one pass unless it mixes the examples. Images are

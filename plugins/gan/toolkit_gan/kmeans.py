@@ -60,12 +60,10 @@ def find_centroids(points: np.ndarray, count: int, random: np.random.RandomState
     return centroids[np.lexsort(centroids.T[::-1])]
 
 
-def assign(points: np.ndarray, centroids: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """The nearest centroid of each point, int64 [N], and its squared distance, float64 [N]."""
+def assign(points: np.ndarray, centroids: np.ndarray) -> np.ndarray:
+    """The nearest centroid of each point, int64 [N]."""
     squares = np.square(centroids).sum(axis=1) - 2 * points.dot(centroids.T)  # [N, K]
-    labels = squares.argmin(axis=1)
-    nearest = squares[np.arange(len(points)), labels]
-    return labels, np.maximum(nearest + np.square(points).sum(axis=1), 0)
+    return squares.argmin(axis=1)
 
 
 def _spread_start(points, count, random) -> np.ndarray:

@@ -49,7 +49,7 @@ def build(run) -> Gan:
     check_networks(run.options, run.data)
     total_steps = run.total_steps if run.mode == "train" else None
     check_method(run.options, sampling.images_per_step(run), run.replica.count, total_steps)
-    generator = average = discriminator = clusters = None
+    generator = average = discriminator = clusters = average_logits = None
     if label_kind(run.options, run.data) == "cluster":
         clusters = Clusters(run)
     if run.options.has_average:
@@ -58,9 +58,9 @@ def build(run) -> Gan:
         generator = Generator(run, clusters=clusters)
     if run.mode != "predict":
         discriminator = Discriminator(run)
-    gan = Gan(generator, discriminator, average or generator, clusters)
-    has_lecam = run.mode == "train" and run.options.lecam > 0
-    return gan._replace(average_logits=penalties.AverageLogits(run)) if has_lecam else gan
+    if run.mode == "train" and run.options.lecam > 0:
+        average_logits = penalties.AverageLogits(run)
+    return Gan(generator, discriminator, average or generator, clusters, average_logits)
 
 
 def call(model, features, labels, run) -> Dict[str, Any]:
