@@ -10,6 +10,7 @@ from toolkit_gan.discriminator import Discriminator
 from toolkit_gan.generator import Generator
 
 from toolkit import tf
+from toolkit.graph.run import step_builder_of
 
 NETWORKS = ["mlp", "dcgan", "resnet"]
 CONDITIONAL = ["none", "concat", "acgan", "projection"]
@@ -127,6 +128,13 @@ def test_without_normalisation_signals_keep_their_scale(norm, deviation):
     images, kernel = evaluate(generator(run.normal("z", [8, 64])), generator.variables[0])
     assert kernel.std() == pytest.approx(deviation, rel=0.05)
     assert images.std() > 0.05
+
+
+@pytest.mark.parametrize("side, count", [(16, 1), (17, 0)])
+def test_a_discriminator_of_one_convolution_says_that_it_has_no_norm(side, count):
+    run = make_run((side, 40, 1), discriminator_norm="layer")
+    Discriminator(run)
+    assert len(step_builder_of(run).notes) == count
 
 
 @pytest.mark.parametrize("network", NETWORKS)

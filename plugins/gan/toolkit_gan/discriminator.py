@@ -42,6 +42,12 @@ class Discriminator:
         channels = self._shape[-1] * (2 if self._conditional == "concat" else 1)
         shape = self._shape[:-1] + [channels]
         self._network = NETWORKS[options.network](options, shape, self._variables, init)
+        has_norms = options.network != "dcgan" or self._network.downs
+        if options.discriminator_norm != "none" and not has_norms:
+            run.note(
+                f"discriminator_norm normalises nothing: for {shape[0]} x {shape[1]} pixels, "
+                "network dcgan has one convolution, and the first has no norm"
+            )
         self._add_heads(init)
         kernels = self._variables.kernels if options.spectral_norm else []
         # One vector per kernel: its estimate of the kernel's first singular vector.
