@@ -13,7 +13,7 @@ from toolkit import hookimpl, option, train
 
 QUICK = ["--steps-per-call", "1", "--no-evaluate"]
 FLAGS = ["run", "--plugin", LINEAR, "--steps", "2"]
-HINT = "Choose another folder, or rename this one (toolkit run --force)."
+HINT = "Choose another folder, or rename this one (flag --force)."
 
 
 @pytest.fixture

@@ -271,7 +271,7 @@ def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFo
             way = f"Continue it (toolkit resume {folder.argument}), c" if folder.is_run else "C"
             raise UsageError(
                 f"{folder} is not empty.",
-                hint=f"{way}hoose another folder, or rename this one (toolkit run --force).",
+                hint=f"{way}hoose another folder, or rename this one (flag --force).",
             )
         real_path = os.path.join(os.path.realpath(folder.path), "")
         for place in (os.curdir, *inputs):
