@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 
 import numpy as np
 import pytest
@@ -359,7 +358,7 @@ def test_most_labels_are_numbers_and_one_is_none(rows):
     for text, hint in (("K", "Correct it, or set --label-kind class"), ("1,5", "Write numbers")):
         with pytest.raises(DataError, match=f"row 1: .*number in 'label', found '{text}'") as error:
             rows("id,a,label\n" + "".join(f'{n},{n * 1.5},"{n or text}"\n' for n in range(6)))
-        assert re.match(f"Leave them out with --ignore-columns id, .* {hint}", error.value.hint)
+        assert "--ignore-columns id, or" in error.value.hint and hint in error.value.hint
 
 
 @pytest.mark.parametrize("labels, names", [(("1.0", "2.0"), ("1", "2")), (("1.5", "2.5"), ())])
