@@ -14,7 +14,7 @@ import numpy as np
 
 from toolkit import tf
 
-RANDOM = r"weights|kernel|diag|transitions"  # names of variables that are drawn
+RANDOM = r"weights|kernel|diag|transitions|attention_v"  # names of variables that are drawn
 PATH = os.path.join(os.path.dirname(__file__), "known_answers.npz")
 
 
@@ -110,6 +110,31 @@ def sequence_loss(seq2seq):
     flags = [(1, 1), (1, 0), (0, 1), (0, 0)]
     values = [seq2seq.sequence_loss(logits, targets, weights, *each) for each in flags]
     return tf.concat([tf.reshape(each, [-1]) for each in values], 0)
+
+
+def decoders(seq2seq):
+    """Cells with attention, by given inputs and then by their own outputs."""
+    memory, inputs = tf.constant(images(2, 3, 4)), tf.constant(images(2, 4, 3))
+    values = [seq2seq.tile_batch(memory, 2)]
+    for kind, flag, size in (("Luong", "scale", 3), ("Bahdanau", "normalize", None)):
+        with tf.variable_scope(kind):
+            layer = tf.layers.Dense(5, name="projection")
+            make, options = getattr(seq2seq, f"{kind}Attention"), {flag: True}
+            arguments = tf.nn.rnn_cell.GRUCell(2), make(2, memory, [3, 2], **options), size
+            cell = seq2seq.AttentionWrapper(*arguments, alignment_history=True)
+            given = seq2seq.TrainingHelper(inputs, [4, 2])
+            own = seq2seq.GreedyEmbeddingHelper(tf.constant(images(5, 3)), [1, 2], 0)
+            for helper, longest in ((given, None), (own, 5)):
+                state = cell.zero_state(2, tf.float32).clone(cell_state=tf.constant(images(2, 2)))
+                decoder = seq2seq.BasicDecoder(cell, helper, state, layer)
+                words = {"impute_finished": helper is given, "output_time_major": helper is own}
+                words.update(maximum_iterations=longest, scope="decoder")
+                with tf.variable_scope(tf.get_variable_scope(), reuse=helper is own or None):
+                    outputs, last, lengths = seq2seq.dynamic_decode(decoder, **words)
+                values += [*outputs, last.cell_state, last.attention, lengths]
+                values.append(last.alignment_history.stack())
+            values += tf.gradients(values[-6], [memory])
+    return tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in values], 0)
 
 
 def legacy_decoder(legacy):
@@ -222,6 +247,7 @@ GRAPHS = {  # name -> its module of contrib, and a function of that module
     **{name: ("rnn", unroll(make)) for name, make in CELLS.items()},
     "crf": ("crf", crf),
     "fused_cells": ("rnn", fused_cells),
+    "decoders": ("seq2seq", decoders),
     "sequence_loss": ("seq2seq", sequence_loss),
     "legacy_decoder": ("legacy_seq2seq", legacy_decoder),
 }

@@ -61,21 +61,6 @@ def test_metrics_take_predictions_before_labels(contrib, session):
     np.testing.assert_allclose(found + session.run(alone), [1 / 3, 0.5, 0.75, 0.5, 0.25])
 
 
-def test_images_are_turned_and_moved(contrib, session):
-    one = np.arange(1, 10, dtype=np.float32).reshape(3, 3)
-    several = np.stack([one, one])[..., None]
-    moves, bilinear = [[1, 0], [0, -1]], [1, 0, 0.5, 0, 1, 0, 0, 0]
-    turned = session.run(contrib.image.rotate(tf.constant(one), np.pi / 2))
-    np.testing.assert_allclose(turned, np.rot90(one))
-    turned = session.run(contrib.image.rotate(several, [0.0, np.pi]))
-    np.testing.assert_allclose(turned[..., 0], [one, one[::-1, ::-1]])
-    right, up = session.run(contrib.image.translate(several, moves))[..., 0]
-    assert right.tolist() == [[0, 1, 2], [0, 4, 5], [0, 7, 8]]
-    assert up.tolist() == [[4, 5, 6], [7, 8, 9], [0, 0, 0]]
-    between = contrib.image.transform(one[..., None], bilinear, "BILINEAR", [1, 2])
-    assert session.run(between)[..., 0].tolist() == [[1.5, 2.5]]
-
-
 def test_slim_trains_up_to_a_step_and_saves(contrib, tmp_path):
     with tf.Graph().as_default():
         number = tf.get_variable("number", [], initializer=tf.zeros_initializer())

@@ -51,6 +51,8 @@ _TABLES = """HashTable IdTableWithHashBuckets KeyValueTensorInitializer MutableH
     index_table_from_file index_to_string_table_from_file"""
 _OPS, _LAYERS = "contrib.framework.python.ops", "contrib.layers.python.layers"
 _ALL_LAYERS = f"contrib.layers {_LAYERS} contrib.slim"
+_DECODERS = "contrib.seq2seq.python.ops"
+_SEQUENCES = f"contrib.seq2seq {_DECODERS}.attention_wrapper {_DECODERS}.beam_search_decoder"
 _TPU = "contrib.tpu.python.tpu.tpu_"
 # Modules, where their names are today, and these, or all of them: .x is of this folder, a=b is the
 # name b of today.
@@ -66,9 +68,8 @@ NAMES = (
     (f"{_OPS} {_OPS}.variables", ".scopes", ""),
     (f"contrib.framework contrib.slim {_OPS} {_OPS}.variables", "train", _STEPS),
     ("contrib.framework contrib.slim", "train", _CHECKPOINTS),
-    ("contrib.framework", "", "nest"),
+    ("contrib.framework", "tensorflow.python.util", "nest"),
     (f"{_OPS}.audio_ops", "tensorflow.python.ops.gen_audio_ops", _AUDIO),
-    ("contrib.image", ".image", ""),
     (f"{_LAYERS}.initializers {_LAYERS}.regularizers", ".initializers", ""),
     (f"{_LAYERS}.layers", ".layers .normalization", ""),
     ("contrib.learn", ".estimator", "ModeKeys"),
@@ -85,7 +86,9 @@ NAMES = (
     ("contrib.opt", ".opt", ""),
     ("contrib.rnn", ".cells nn.rnn_cell", ""),
     ("contrib.rnn", "nn", "static_bidirectional_rnn static_rnn static_state_saving_rnn"),
-    ("contrib.seq2seq", ".sequences", ""),
+    (_SEQUENCES, ".sequences .decoders", ""),
+    ("contrib.signal", "signal", ""),
+    ("contrib.slim.initializers", ".initializers", ""),
     ("contrib.slim.learning", ".training .learning", ""),
     ("contrib.slim.model_analyzer contrib.training", ".training", ""),
     ("contrib.summary", "tensorflow.python.ops.summary_ops_v2", _SUMMARIES),
@@ -102,6 +105,7 @@ _OLD_KERAS = {  # module of Keras 2.2 -> the modules whose names it has
     "engine.training": ".models",
     "utils.generic_utils": ".utils",
     "utils.np_utils": ".utils",
+    "utils.vis_utils": ".utils",
     **{
         f"layers.{name}": ".layers"
         for name in (
