@@ -31,6 +31,7 @@ def test_names_that_exist_or_have_a_stand_in_and_those_of_other_things_are_not_m
         from tensorflow.contrib import layers
         from tensorflow.examples.tutorials.mnist import input_data
         from tensorflow.python.framework import ops
+        from tensorflow.python.ops.control_flow_ops import cond
 
         FLAGS = tf.app.flags.FLAGS
         FLAGS.anything_at_all

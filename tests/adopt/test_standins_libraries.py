@@ -5,9 +5,13 @@ import collections.abc
 import time
 
 import h5py
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from PIL import Image
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import control_flow_ops
+from tensorflow.python.util import nest
 from toolkit_adopt import standins
 
 
@@ -35,14 +39,18 @@ def test_old_names_of_python_and_other_libraries_are_back():
     assert (Image.ANTIALIAS, Image.CUBIC) == (Image.LANCZOS, Image.BICUBIC)
     with h5py.File("a", "w", driver="core", backing_store=False) as file:
         assert file.create_dataset("x", data=[1, 2]).value.tolist() == [1, 2]
+    assert plt.cm.get_cmap("jet", 3).N == 3 and nest.is_sequence([1])
+    assert control_flow_ops.cond is not None and ops.Tensor is not None
 
 
 def test_modules_that_moved_are_at_their_old_places():
     from scipy.sparse.linalg.eigen.arpack import eigsh
     from sklearn.cross_validation import train_test_split
+    from sklearn.manifold import TSNE
 
     assert eigsh(np.diag([1.0, 2.0, 5.0]), 1)[0] == pytest.approx(5)
     assert [len(part) for part in train_test_split(range(4), test_size=0.25)] == [3, 1]
+    assert TSNE(n_iter=500, random_state=1).random_state == 1
 
 
 def test_rows_of_several_lengths_are_an_array_of_objects():

@@ -17,6 +17,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from toolkit import UsageError
 
 from .standins import make_modules
+from .standins.libraries import lacking
 
 ROOT = "tensorflow"
 _SHOWN = 8  # names in the sentence of a refusal
@@ -48,7 +49,8 @@ def missing_names(path: str) -> List[Tuple[str, str, int]]:
     modules, trees = make_modules(), _read_files(os.path.abspath(path))
     bound = {file: _bind_names(tree) for file, tree in trees.items()}
     named = set()  # of what is the files' own
-    given = set()  # what the script itself puts into modules
+    # What the stand-ins, and the script itself, put into modules.
+    given: Any = {f"{getattr(owner, '__name__', '')}.{name}" for owner, name, _ in lacking()}
     for file, tree in trees.items():
         code = [node for node in _walk_beside_branches(tree) if not _resolve(node, bound[file])]
         named |= {getattr(node, "id", getattr(node, "attr", "")) for node in code}

@@ -1,9 +1,11 @@
-"""Names of NumPy, SciPy, h5py, Pillow and Python that scripts of TensorFlow 1's time use.
+"""Names of NumPy, SciPy, h5py, Matplotlib, Pillow, Python and TensorFlow's own modules that scripts
+of TensorFlow 1's time use.
 
 Those that have been removed since, such as `np.float`, the argument `newshape` of `np.reshape`,
 `np.array` of rows of several lengths, `np.fromstring` of bytes, `scipy.misc.imsave`,
-`h5py.Dataset.value`, `Image.ANTIALIAS`, `collections.Iterable` and `time.clock`, are there while
-the stand-ins are installed. Images are read and written by Pillow.
+`h5py.Dataset.value`, `plt.cm.get_cmap`, `TSNE(n_iter=)`, `Image.ANTIALIAS`, `collections.Iterable`,
+`time.clock` and `tensorflow.python.ops.control_flow_ops.cond`, are there while the stand-ins are
+installed. Images are read and written by Pillow.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import collections.abc
 import functools
 import glob
 import importlib
+import importlib.abc
+import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -23,6 +27,11 @@ from typing import Any, Iterator, Tuple
 
 import numpy as np
 from PIL import Image
+from tensorflow.python.framework import graph_util, ops, tensor_shape
+from tensorflow.python.ops import array_ops, control_flow_ops
+from tensorflow.python.util import nest
+
+from toolkit import tf
 
 _NUMPY = {
     **{kind.__name__: kind for kind in (bool, complex, float, int, object, str)},
@@ -53,6 +62,9 @@ _MOVED = {  # module -> where its names are today
     "sklearn.cross_validation": "sklearn.model_selection",
     "sklearn.externals.joblib": "joblib",
 }
+
+# Names of modules within TensorFlow that have moved, and are public.
+_PUBLIC = ("Tensor", "case", "cond", "stack", "unstack", "while_loop")
 
 _VERSION = tuple(map(int, np.__version__.split(".")[:2]))
 _reshape, _fromstring = np.reshape, np.fromstring
@@ -138,6 +150,43 @@ def imresize(arr, size, interp="bilinear", mode=None) -> np.ndarray:
     return np.array(image.resize((width, height), _FILTERS[interp]))
 
 
+def _colors(cm: Any) -> Any:
+    """What `matplotlib.cm` once had; pyplot is not imported before it is used."""
+    pyplot = "matplotlib.pyplot"
+    old = {"get_cmap": lambda *args: importlib.import_module(pyplot).get_cmap(*args)}
+    return {} if hasattr(cm, "get_cmap") else old
+
+
+def _manifolds(manifold: Any) -> Any:
+    """`TSNE` of scikit-learn, whose iterations were once called `n_iter`."""
+    kind = manifold.TSNE
+
+    def make(*args, n_iter=None, **kwargs) -> Any:
+        return kind(*args, **kwargs, **({} if n_iter is None else {"max_iter": n_iter}))
+
+    return {"TSNE": make} if "max_iter" in inspect.signature(kind).parameters else {}
+
+
+_LATER: Any = {"matplotlib.cm": _colors, "sklearn.manifold": _manifolds}  # names of each module
+
+
+class _Imports(importlib.abc.MetaPathFinder):
+    """Gives the modules of _LATER their names when the script imports them."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None) -> Any:
+        found = importlib.machinery.PathFinder.find_spec(name, path) if name in _LATER else None
+        if found is not None:
+            execute: Any = found.loader.exec_module  # type: ignore[union-attr]
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                vars(module).update(_LATER[name](module))
+
+            found.loader.exec_module = exec_module  # type: ignore[union-attr,method-assign]
+        return found
+
+
 class _Moved(types.ModuleType):
     """One of _MOVED; what it stands for may not be installed, and is imported when it is used."""
 
@@ -172,13 +221,23 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
         yield sys.modules, "scipy.misc", misc
         yield scipy, "misc", misc
     yield from ((sys.modules, name, _Moved(name)) for name in _MOVED if not _is_there(name))
-    for owner, names in (
+    yield sys, "meta_path", [_Imports, *sys.meta_path]
+    for name in set(_LATER) & set(sys.modules):
+        module: Any = sys.modules[name]
+        yield from ((module, *pair) for pair in _LATER[name](module).items())
+    public = {name: getattr(tf, name) for name in _PUBLIC}
+    public["convert_variables_to_constants"] = tf.graph_util.convert_variables_to_constants
+    former: Any = (
         (np, _NUMPY),
         (np.lib, {"pad": np.pad}),
         (importlib.import_module("h5py").Dataset, {"value": property(lambda self: self[()])}),
         (collections, {name: getattr(collections.abc, name) for name in collections.abc.__all__}),
         (Image, {name: getattr(Image, now) for name, now in _PILLOW.items()}),
         (time, {"clock": time.perf_counter}),
+        *((each, public) for each in (array_ops, control_flow_ops, graph_util, ops)),
+        (nest, {"is_sequence": getattr(nest, "is_nested", None)}),
+        (tensor_shape, {"scalar": lambda: tf.TensorShape([])}),
         (misc, {each.__name__: each for each in (bytescale, toimage, imsave, imread, imresize)}),
-    ):
+    )
+    for owner, names in former:
         yield from ((owner, name, x) for name, x in names.items() if name not in vars(owner))
