@@ -193,12 +193,12 @@ def test_a_script_can_rely_on_it(name, tmp_path):
 
 def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):
     path = adopted(tmp_path, SCRIPTS["feeds"], "--steps", "4", "--log-steps", "1")
-    assert list(commits(path)) == [4]
+    assert list(commits(path)) == [1, 4]
     lines = read_text(path.parent, "run", "metrics.jsonl").splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
     assert resume(path) == 0  # nothing is left to do
     assert resume(path, "--steps", "6") == 0
-    assert list(commits(path)) == [4, 6]
+    assert list(commits(path)) == [1, 4, 6]
 
 
 def test_a_script_that_a_run_names_and_the_user_did_not_run_is_refused(tmp_path, monkeypatch, cli):
@@ -223,9 +223,9 @@ except KeyboardInterrupt:
 """
     path = adopted(tmp_path, START + text, code=130)
     assert "Interrupted: the next train call is the last" in capfd.readouterr().err
-    assert list(commits(path)) == [5]
+    assert list(commits(path)) == [1, 5]
     assert resume(path) == 0
-    assert list(commits(path)) == [5, 12]
+    assert list(commits(path)) == [1, 5, 12]
 
 
 CATCHING = """

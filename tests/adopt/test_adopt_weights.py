@@ -35,7 +35,7 @@ def test_a_run_that_is_killed_before_its_first_commit_begins_with_its_weights_ag
     prefix = parent(tmp_path / "parent", 2.0)
     words = ["--commit-steps", "5", "--init-from", prefix, "--map", "w=v"]
     whole = adopted(tmp_path, SCRIPTS["feeds"], *words)
-    parted = killed(write_script(tmp_path / "parted", SCRIPTS["feeds"]), 3, *words)
+    parted = killed(write_script(tmp_path / "parted", SCRIPTS["feeds"]), 0, *words)
     shutil.move(str(tmp_path / "parent"), str(tmp_path / "away"))
     cli.refuse(2, "Put them back, or start a new run", "resume", parted.parent / "run")
     shutil.move(str(tmp_path / "away"), str(tmp_path / "parent"))

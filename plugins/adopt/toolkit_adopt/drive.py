@@ -4,7 +4,8 @@ session of a run, however the script ends.
 Each call of a session is answered in one of two ways. While the journal has more, the script is
 coming back to where a commit was: it is given what the run gave it, and nothing is computed but
 what moves iterators and tables. Then the variables are put back, and from there on each call is
-computed, journaled and, if it trains, counted: every so many train calls are a commit.
+computed, journaled and, if it trains, counted: the first and every so many train calls are a
+commit.
 """
 
 from __future__ import annotations
@@ -273,7 +274,8 @@ class Drive(Observer):
             self._run.record(self.step, self._metrics)
             self._metrics = {}
         is_last = self._is_at_end or bool(self._signum)
-        if is_last or self.step % self.settings["commit_steps"] == 0:
+        # The first is one, too: a script that begins anew would find what it has saved itself.
+        if is_last or self.step % self.settings["commit_steps"] == 0 or self.step == 1:
             self._commit()
         if is_last:
             self.is_over = True
