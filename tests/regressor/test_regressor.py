@@ -9,7 +9,7 @@ from graph_fixtures import evaluate, session
 from toolkit_regressor import reports
 from toolkit_regressor.targets import Targets, label_names
 
-from toolkit import DataError, Split, UsageError, open_trained, testing, tf
+from toolkit import DataError, Split, ToolkitError, open_trained, testing, tf
 from toolkit.data.examples import describe
 
 NO_LABELS = {"label_column": ["none"], "label_kind": "auto"}
@@ -147,10 +147,11 @@ def test_a_report_does_not_follow_a_matplotlibrc_of_the_working_directory(tmp_pa
         ("a,label", [(i % 7, i % 3) for i in range(40)], {"label_kind": "auto"}, "class of 3"),
         ("a,label", [(i % 7, 1) for i in range(40)], NO_LABELS, "no labels"),
         ("t,label", [(f"word {i}", i) for i in range(40)], {"normalize": False}, "has t text"),
+        ("t,label", [("xy"[i % 2], i) for i in range(40)], {"flip": 0.5}, "flip changes images"),
     ],
 )
-def test_data_that_has_no_number_to_learn_is_refused(here, header, rows, flags, message):
-    with pytest.raises(DataError, match=message):
+def test_what_a_regressor_cannot_learn_or_change_is_refused(here, header, rows, flags, message):
+    with pytest.raises(ToolkitError, match=message):
         train(data=write_rows("rows.csv", header, rows), steps=1, **flags)
 
 
@@ -161,12 +162,6 @@ def test_named_float_images_that_a_change_of_colour_would_clip_are_refused(here)
     with pytest.raises(DataError, match="values from"):
         train(contrast=0.2, **options)
     assert "rmse" in train("other", **options)
-
-
-def test_a_change_of_images_is_refused_where_there_are_classes_alone(here):
-    rows = write_rows("rows.csv", "town,label", [("ab"[i % 2], i) for i in range(40)])
-    with pytest.raises(UsageError, match="Option flip changes images"):
-        train(data=rows, steps=1, flip=0.5)
 
 
 def test_each_plugin_names_the_other_where_the_labels_are_of_its_kind(cli, prices):
