@@ -9,7 +9,7 @@ import click
 
 from .. import cli_options as shared
 from ..display.escapes import escape_line
-from ..display.numbers import describe_level, describe_omissions, join_metrics
+from ..display.numbers import describe_level, describe_omissions, format_count, join_metrics
 
 
 def flag(names: str, metavar: str, text: str, type: Any = None, **more: Any) -> Callable:
@@ -50,7 +50,8 @@ def print_metrics(result: Dict[str, Any]) -> None:
     """Print the lines of an evaluation: split, metrics, number of examples and step; below them
     those of a plugin's scorers.
     """
-    facts = f"{result['examples']} examples, step {result['step']}{describe_level(result)}"
+    count = format_count(result["examples"], "example")
+    facts = f"{count}, step {result['step']}{describe_level(result)}"
     sys.stdout.write(f"{result['split']:7} {join_metrics(result)}  ({facts})\n")
     for line in [*describe_omissions(result), *result.get("lines", ())]:
         sys.stdout.write(f"{'':8}{line}\n")

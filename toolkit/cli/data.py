@@ -92,7 +92,7 @@ def _describe(report: Dict[str, Any]) -> Iterator[Union[str, Tuple[str, str]]]:
         classes = f"; class: {', '.join(counts)}" if counts else ""
         values = f"; values {describe_range(split)}" if "min" in split else ""
         duplicates = f"; {format_count(split['duplicates'], 'duplicate')}"
-        yield name, f"{split['examples']} examples{classes}{values}{duplicates}"
+        yield name, f"{format_count(split['examples'], 'example')}{classes}{values}{duplicates}"
         if split.get("contradicting"):
             yield name, f"{split['contradicting']} examples also occur with another class"
         for key, values in split.get("ranges", {}).items():
@@ -142,7 +142,7 @@ def show(value: str, out: str, examples: int, as_json: bool, **more: Optional[st
     strengths = dict(active_strengths(options))
     changes = ", ".join(f"{name} {strength:g}" for name, strength in strengths.items())
     facts = {"data": dataset.name, "examples": len(images), "strengths": strengths, "sheet": out}
-    count = f"{len(images)} examples of {value}; changes: {changes or 'none'}"
+    count = f"{format_count(len(images), 'example')} of {value}; changes: {changes or 'none'}"
     print_result(as_json, facts, [count, f"sheet    {out}"])
 
 

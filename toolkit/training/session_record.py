@@ -11,7 +11,13 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..display.console import MAX_METRICS, Console
-from ..display.numbers import describe_level, describe_omissions, format_number, join_metrics
+from ..display.numbers import (
+    describe_level,
+    describe_omissions,
+    format_count,
+    format_number,
+    join_metrics,
+)
 from ..display.waits import waiting
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..storage.entries import FINISHED, TRAINED
@@ -186,7 +192,8 @@ def _describe_test(summary: Dict[str, Any]) -> List[Tuple[str, str]]:
     test = summary.get("test")
     if not test or not (test["metrics"] or test.get("lines")):
         return []
-    source = f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
+    count = format_count(test["examples"], "example")
+    source = f"{count}, {test['checkpoint']} checkpoint, step {test['step']}"
     first, *lines = test.get("lines") or [""]
     if not first or len(test["metrics"]) <= MAX_METRICS:
         lines = [*describe_omissions(test), *([first, *lines] if first else [])]
