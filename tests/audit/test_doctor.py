@@ -102,11 +102,7 @@ def test_a_run_that_was_killed(doctor, run):
 @pytest.mark.parametrize(
     "status, reason, state",
     [
-        (
-            "trained",
-            "reached step 6",
-            "is trained, and ended before its evaluation: reached step 6.",
-        ),
+        ("trained", "at step 6", "is trained, and ended before its evaluation: at step 6."),
         ("interrupted", "Interrupted.", "was interrupted, and step 6 was saved."),
         ("failed", "Step 7 failed: no.", "failed: Step 7 failed: no."),
         ("stopped", "paused at step 6", "stopped at step 6: paused at step 6."),

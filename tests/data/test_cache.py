@@ -1,10 +1,10 @@
 """`toolkit cache`: what the cache holds, and its removal; nothing else is touched."""
 
 import os
-import socket
 
 import numpy as np
 import pytest
+from process_fixtures import fork_idle
 
 from toolkit.data.files.cache import CacheEntry, open_entry, remove_entries
 from toolkit.storage.folder_lock import FolderLock, is_locked
@@ -84,22 +84,10 @@ def test_what_a_process_begins_to_use_meanwhile_stays(cache):
 
 
 def test_a_forked_process_that_outlives_the_building_does_not_keep_the_lock(cache):
-    own, others = socket.socketpair()
-    processes = []
-
-    def build(folder):
-        processes.append(os.fork())
-        if not processes[-1]:
-            own.close()
-            others.send(b"1")
-            others.recv(1)  # waits for the end of the test
-            os._exit(0)
-        own.recv(1)
-
-    open_entry("decoded", "forking", build)
+    ends = []
+    open_entry("decoded", "forking", lambda folder: ends.append(fork_idle()))
     is_used = is_locked(str(cache / "decoded" / "forking"))
-    own.close()
-    os.waitpid(processes[-1], 0)
+    ends[0]()
     assert not is_used
 
 

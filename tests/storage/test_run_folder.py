@@ -3,13 +3,13 @@
 import errno
 import fcntl
 import os
-import socket
 import stat
 from types import SimpleNamespace
 
 import pytest
 from file_fixtures import drop_line, read_text, sha256s
 from folder_fixtures import ENDINGS, commit, damage, fill_disk, save, write
+from process_fixtures import fork_idle
 from run_fixtures import steps_of
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
@@ -161,18 +161,10 @@ def test_a_run_that_is_alive_is_neither_locked_again_nor_renamed(run, has_file):
 
 
 def test_a_forked_process_that_outlives_the_run_does_not_keep_the_lock(run):
-    own, others = socket.socketpair()
-    process = os.fork()
-    if not process:
-        own.close()
-        others.send(b"1")
-        others.recv(1)  # waits for the end of the test
-        os._exit(0)
-    own.recv(1)
+    end = fork_idle()
     run.unlock()
     is_locked = reopen(run).is_locked()
-    own.close()
-    os.waitpid(process, 0)
+    end()
     assert not is_locked
 
 
