@@ -187,7 +187,7 @@ def test_an_object_accumulates_as_the_optimizer_of_the_options_does(kind):
     [
         ({"learning_rate": 0.1}, {"learning_rate": 0.2}, "set learning_rate to 0.1 and to 0.2"),
         ({"optimizer": "adam"}, {}, "set optimizer to 'adam' and to None"),
-        ({}, {"groups": [Group("w", frozen=True)]}, "set groups to \\(\\) and to \\[Group"),
+        ({}, {"groups": [Group("w", frozen=True)]}, "set groups to \\[\\] and to \\[Group"),
     ],
 )
 def test_two_updates_of_a_name_with_different_settings_are_refused(first, second, message):
