@@ -262,6 +262,8 @@ class Evaluator:
         try:
             return self._predict(tensors, arrays, None, position)
         except ToolkitError as error:
+            if not isinstance(error.__cause__, tf.errors.InvalidArgumentError):
+                raise
             raise DataError(
                 f"The model cannot predict from {', '.join(values)} alone: {error.message}",
                 hint="Its hook 'predict' may use nothing else of the examples, such as their "

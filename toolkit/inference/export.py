@@ -63,7 +63,10 @@ def _choose_inputs(
     arrays = arrays or random_arrays(specs, NUM_CHECKED)
     try:
         evaluator.predict(arrays)
-    except ToolkitError as error:  # of an embedding: an id that does not exist
+    except ToolkitError as error:
+        # Of an embedding: an id that does not exist.
+        if not isinstance(error.__cause__, tf.errors.InvalidArgumentError):
+            raise
         arrays = read() if is_plain and read is not None else None
         if arrays:
             return arrays
