@@ -13,7 +13,7 @@ import sys
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MUTANTS = 4  # so many parts
 LONG = ["-m", "pytest", "--tier", "long", "--show-seconds"]
-PYTEST = ["-m", "pytest", "--tier", "quick,ci,long", "--show-seconds"]
+PYTEST = ["-m", "pytest", "--tier", "quick,ci,long", "--show-seconds", "--timeout", "3600"]
 # Name -> what it is, the arguments of Python, and variables of the environment.
 PARTS = {
     "tests": (

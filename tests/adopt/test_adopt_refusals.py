@@ -38,9 +38,9 @@ REFUSED = {  # {at} is the last line, {before} the one before it
         "calls a function by a clock (Supervisor.loop) {at}.",
     ),
     "thread": (
-        TRAIN + INIT + "import threading\nwait = threading.Event()  # which never comes\n"
-        "thread = threading.Thread(target=lambda: sess.run(train, batch()))\n"
-        "thread.start(); wait.wait()\n",
+        TRAIN + INIT + "import threading\nwait = threading.Event().wait  # which never comes\n"
+        "def lose():  # an interrupt, as a destructor\n    try: wait()\n    except: wait()\n"
+        "one = threading.Thread(target=lambda: sess.run(train, batch()))\none.start(); lose()\n",
         "calls a session from a thread or a process of its own {before}.",
     ),
     "thread beside a call": (

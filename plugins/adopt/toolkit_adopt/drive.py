@@ -64,8 +64,6 @@ def train(
 class Drive(Observer):
     """One session of an opened run, which begins with `install`."""
 
-    _waking = signal.SIGTERM  # for which scripts have no handler of their own
-
     def __init__(self, run: DrivenRun, argv: List[str], show: Show, pause_at: int = 0):
         settings = run.settings
         super().__init__(settings)
@@ -106,8 +104,6 @@ class Drive(Observer):
         signal.signal(signum, signal.SIG_DFL)
         if os.getpid() != self._process:  # of a worker that the script forked
             os.kill(os.getpid(), signum)
-        if self.failure is not None:
-            raise self.failure
         self._signum = signum
         with contextlib.suppress(OSError):  # the terminal may be gone
             os.write(2, _NOTICE)  # past the buffers, which the handler may have interrupted
@@ -163,6 +159,7 @@ class Drive(Observer):
 
         No exception gets out of a `while True` with a bare `except` in it.
         """
+        self.has_ended = True
         sys.stdout, sys.stderr = self._streams
         code = 0
         try:

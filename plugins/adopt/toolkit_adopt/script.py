@@ -80,6 +80,7 @@ class Observer(Sessions):
         with Patches() as patches:
             self.install(patches)
             self._enter(patches)
+            patches.callback(setattr, self, "has_ended", True)
             with open(script, "rb") as file:
                 nodes = ast.parse(file.read(), script).body  # an import within `try` may fail
             if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):

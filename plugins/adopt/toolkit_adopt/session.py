@@ -17,6 +17,7 @@ import os
 import random
 import signal
 import threading
+import time
 from typing import Any, Callable, Dict, Iterator, List
 
 import tensorflow
@@ -33,6 +34,7 @@ from toolkit import ToolkitError, tf
 from .patches import Patches
 
 _IS_VERSION_1 = hasattr(tensorflow, "Session")  # whose feeds are by tensor, not by reference
+_WAKING = signal.SIGURG  # which does nothing to a process without a handler
 _EAGER = "trains eagerly, without a graph and a session"
 _REFUSED = (
     (sessions.BaseSession, "partial_run_setup", "calls partial_run"),
@@ -47,8 +49,6 @@ _REFUSED = (
 class Sessions:
     """The sessions of a script; a subclass answers its calls."""
 
-    _waking = signal.SIGINT
-
     def __init__(self, threads: int, refuse: Callable[..., Exception]):
         # Threads of TensorFlow's pools, 0: one for each core; the error of what cannot be driven,
         # from a clause.
@@ -61,6 +61,7 @@ class Sessions:
         self._do_run = sessions.BaseSession._do_run
         self.is_over = False  # whether what follows is no longer of the run
         self.failure: Any = None  # why the script cannot be driven, whatever it made of the error
+        self.has_ended = False  # whether the script has
 
     def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         """The values of the fetches of a call: tensors, with `feeds`: tensor -> array.
@@ -74,8 +75,15 @@ class Sessions:
 
     def wake(self) -> None:
         """Interrupt the main thread, which may wait for the one in which this is called."""
+
+        def send() -> None:
+            # More than once: an exception in a destructor is lost, and the script may catch it.
+            while not self.has_ended:
+                signal.pthread_kill(self.main_thread, _WAKING)
+                time.sleep(0.5)
+
         if os.getpid() == self._process:
-            signal.pthread_kill(self.main_thread, self._waking)
+            threading.Thread(target=send, daemon=True).start()
 
     def run_session(self, session: Any, targets: Any, fetches: Any, feeds: Any) -> List[Any]:
         """Run a session, unobserved."""
@@ -101,6 +109,12 @@ class Sessions:
     def install(self, patches: Patches) -> None:
         """Patch the classes."""
         base = sessions.BaseSession
+
+        def stop(signum, frame):
+            if not self.has_ended:
+                raise KeyboardInterrupt
+
+        patches.callback(signal.signal, _WAKING, signal.signal(_WAKING, stop))
 
         def init(original, session, target="", graph=None, config=None):
             if not self.is_inside:
