@@ -149,8 +149,8 @@ def test_what_is_no_source_and_no_path_gets_the_nearest_one(tmp_path, monkeypatc
         with pytest.raises(UsageError, match="no source, and no file or folder") as error:
             open_data(value)
         assert error.value.hint == f"Did you mean '{nearest}'?"
-    for value in ("idx:", "npz", "mnist5k:here"):
-        with pytest.raises(UsageError, match="path"):
+    for value, way in (("idx:", "idx:DIR"), ("npz", "npz:FILE"), ("mnist5k:photos", ", or photos")):
+        with pytest.raises(UsageError, match=f"(?s)path.*{way}"):
             open_data(value)
 
 

@@ -74,7 +74,8 @@ def _find_source(value: str) -> Source:
     if bool(path) != (":" in source.value) or bool(colon) != bool(path):
         raise UsageError(
             f"The data '{value}' {'names no path' if ':' in source.value else 'takes no path'}.",
-            hint=f"Write it as {source.value}.",
+            hint=f"Write it as {source.value}"
+            + (f", or {path} for what lies there." if os.path.exists(resolve_path(value)) else "."),
         )
     return source
 
