@@ -57,7 +57,7 @@ def _list_entries(*kinds: str) -> List[Entry]:
         for point in distribution.entry_points:
             if point.group in kind_of:
                 try:
-                    owner = distribution.metadata["Name"]
+                    owner = distribution.metadata.get("Name")  # [...] will raise KeyError
                 except FileNotFoundError:  # since version 9 of importlib_metadata
                     owner = None
                 if owner is None:  # an interrupted removal has left its entry points
