@@ -144,12 +144,13 @@ def test_a_generator_of_black_images_has_finite_scores():
     assert metrics["frechet_distance_noise"] == pytest.approx(0, abs=1e-12)  # a rounding error
 
 
-def test_too_small_a_split_gets_a_line_instead_of_a_score(tmp_path):
-    result = score_fully(tmp_path, make_split(9))
-    assert result.metrics == {}
-    lack = "no score: it needs 10 images or more, and the split has 9"
-    (line,) = result.lines
-    assert line.startswith(f"{lack} (a run with larger --validation-share and --test-share holds")
+def test_too_small_a_split_gets_a_line_instead_of_a_score_and_a_note_before(tmp_path):
+    result, notes = score_fully(tmp_path, make_split(9)), []
+    run, splits = types.SimpleNamespace(note=notes.append), {"validation": make_split(10)}
+    scorer_module.note_small_splits(run, {**splits, "test": make_split(9)}.get)
+    lack = "no score: it needs 10 images or more, and the {}split has 9 (a run with larger --valid"
+    assert result.metrics == {} and result.lines[0].startswith(lack.format(""))
+    assert len(notes) == 1 and notes[0].startswith(lack.format("test "))
 
 
 def test_a_network_for_features_is_trained_when_a_score_first_needs_it(monkeypatch):

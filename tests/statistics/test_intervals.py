@@ -36,9 +36,9 @@ def test_what_is_no_share_is_refused(successes, count):
 
 
 def test_the_bootstrap_of_symmetric_values_is_the_t_interval():
-    interval = bootstrap(np.array([1.0, 2.0, 3.0]))  # t with 2 degrees: 4.302653; s = 1 / sqrt(3)
-    assert interval[:2] == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5), rel=1e-6)
-    assert interval.method == "bootstrap"
+    interval = bootstrap(np.array([-1.0, 0, 1]))  # t with 2 degrees: 4.302653; s = 1 / sqrt(3)
+    assert interval[:2] == pytest.approx((-4.302653 / 3**0.5, 4.302653 / 3**0.5), rel=1e-6)
+    assert interval.method == "bootstrap" and bootstrap(np.array([1.0, 2, 3])).low == 0
 
 
 def test_the_bootstrap_is_that_of_resampling():

@@ -69,7 +69,8 @@ def bootstrap(values: np.ndarray, level: float = LEVEL) -> Interval:
     quantile z, the acceleration a = sum(d^3) / (6 sum(d^2)^1.5) of the deviations d, and
     w = a + z, its ends are mean + s w / (1 - a w)^2. It follows skewed values to the second order,
     costs one pass over the values, and has no random numbers. As in the t interval, s has the
-    divisor n - 1 and z is the quantile of Student's t, which widens it for few examples.
+    divisor n - 1 and z is the quantile of Student's t, which widens it for few examples. Of values
+    none of which is negative, such as losses, it ends at 0.
 
     DiCiccio and Efron (1992), More accurate confidence intervals in exponential families,
     Biometrika 79; Efron and Tibshirani (1993), An Introduction to the Bootstrap, section 14.4.
@@ -93,7 +94,7 @@ def bootstrap(values: np.ndarray, level: float = LEVEL) -> Interval:
     z = t_quantile(0.5 + level / 2, count - 1)
     low = mean + error * _abc_deviate(-z, acceleration)
     high = mean + error * _abc_deviate(z, acceleration)
-    return Interval(low, high, level, BOOTSTRAP)
+    return Interval(low if values.min() < 0 else max(0.0, low), high, level, BOOTSTRAP)
 
 
 def _abc_deviate(z: float, acceleration: float) -> float:

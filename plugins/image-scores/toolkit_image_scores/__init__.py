@@ -22,6 +22,7 @@ def options():
 @hookimpl
 def session_hooks(run, splits):
     modules.scorer.check_best_metric(run.options, splits("validation"))
+    modules.scorer.note_small_splits(run, splits)
     return []
 
 

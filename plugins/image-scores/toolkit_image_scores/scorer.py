@@ -18,6 +18,10 @@ from .features import Features, list_kinds, open_features
 from .sets import MIN_IMAGES, ImageSet, class_histogram, even_positions, hash_source, to_bytes
 
 QUICK_SEED, FULL_SEED = 0, 1  # of the samples in training, and of a full score
+_WAY_OUT = (
+    "a run with larger --validation-share and --test-share holds out more of data without splits "
+    "of their own"
+)
 MAX_DAMAGED = 4000  # real images that are damaged, to judge the measures
 FULL_SCORE_METRICS = ("precision", "recall", "two_sample_accuracy")
 
@@ -59,9 +63,7 @@ class ImageScorer(toolkit.Scorer):
         """
         if len(split) < MIN_IMAGES:
             line = f"no score: it needs {MIN_IMAGES} images or more, and the split has {len(split)}"
-            line += " (a run with larger --validation-share and --test-share holds out more of "
-            line += "data without splits of their own)"
-            return toolkit.ScoreResult({}, [line])
+            return toolkit.ScoreResult({}, [f"{line} ({_WAY_OUT})"])
         self._open()  # perhaps trained now: a wait of its own
         with toolkit.waiting("Scoring the samples"):
             reals = self._featurize("reals", split, self._max_reals())
@@ -224,6 +226,15 @@ def check_best_metric(options: Any, validation: Any) -> None:
             f"more, and the split 'validation' has {count}.",
             hint="Hold out more of the data with --validation-share, or set --best-metric none.",
         )
+
+
+def note_small_splits(run: Any, splits: Callable[[str], Any]) -> None:
+    """Say, before a training, which splits have too few images for a score."""
+    sizes = {name: len(splits(name) or ()) for name in ("validation", "test")}
+    small = [f"the {name} split has {n}" for name, n in sizes.items() if 0 < n < MIN_IMAGES]
+    if small:
+        lack = f"no score: it needs {MIN_IMAGES} images or more, and {' and '.join(small)}"
+        run.note(f"{lack} ({_WAY_OUT})")
 
 
 def metrics_of(details: Dict[str, Any]) -> Dict[str, float]:
