@@ -269,20 +269,20 @@ def print_table(settings: Mapping[str, Any]) -> int:
         ops = graph.get_operations()
         noise = sum(1 for op in ops if op.type.startswith("Stateless"))
         sizes = [v.shape.num_elements() or 0 for v in graph.get_collection("trainable_variables")]
-        text = f"{len(ops)} ops, {len(sizes)} trainable variables with {sum(sizes)} numbers, "
-        rows.append(("" if number else "graph", f"{text}{noise} ops that draw noise"))
+        text = f"trainable variables: {len(sizes)}, of {sum(sizes):,} numbers; ops: {len(ops):,}"
+        rows.append(("" if number else "graph", f"{text}, {noise} of them draw noise"))
     period = seen.period
     shown = seen.trained[: period or 6]
     rows.append(("period", f"{period} train calls" if period else "none found"))
     rows += [("", f"{place}: {kind.title}") for place, kind in enumerate(shown, 1)]
     others = [(kind, count) for kind, count in seen.kinds.values() if not kind.trains]
-    rows += [("other", f"{kind.title} ({count} times)") for kind, count in others[:8]]
+    rows += [("other", f"{count} x {kind.title}") for kind, count in others[:8]]
     for name, values in {**seen.other_feeds, **seen.feeds}.items():
         shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in values.shapes[:3])
         text = f"{name}: {values.first.dtype} {shapes}{values.span}: {values.guess()[1]}"
         rows.append(("feed", text))
     rows += [("loss", name) for name in _names_of_losses(shown)]
-    rows.append(("journal", f"{seen.num_bytes} bytes in {len(seen.trained)} train calls"))
+    rows.append(("journal", f"{seen.num_bytes:,} bytes in {len(seen.trained)} train calls"))
     rows += [("writes", name) for name in seen.files[:8]]
     if any(os.path.basename(name) == "checkpoint" for name in seen.files):
         rows.append(("", "its checkpoints stay: delete them if it would begin from them"))
