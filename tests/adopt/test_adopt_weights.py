@@ -12,12 +12,12 @@ from toolkit_adopt.commands import write_plugin
 from toolkit import tf
 
 
-def parent(folder, value):
+def parent(folder, value, shape=(4, 1)):
     """A checkpoint whose variable `w` has one value everywhere, and a slot of it."""
     folder.mkdir()
     with tf.Graph().as_default(), tf.Session() as session:
-        tf.get_variable("w", initializer=tf.fill([4, 1], value))
-        tf.get_variable("w/Adam", initializer=tf.fill([4, 1], 7.0))
+        tf.get_variable("w", initializer=tf.fill(shape, value))
+        tf.get_variable("w/Adam", initializer=tf.fill(shape, 7.0))
         session.run(tf.global_variables_initializer())
         return tf.train.Saver().save(session, str(folder / "model"))
 

@@ -5,6 +5,8 @@ import os
 import lift_graphs
 import numpy as np
 import pytest
+from file_fixtures import read_json
+from test_adopt_weights import parent
 
 from toolkit import UsageError, open_trained, tf
 from toolkit.data.arrays.kept import keep_arrays
@@ -86,6 +88,13 @@ def test_a_graph_of_1_15_with_former_variables_starts_from_its_checkpoint(lift):
     assert 0 < change < 0.1
 
 
+def test_weights_without_all_slots_replace_the_values_of_the_model_alone(lift, tmp_path):
+    weights = parent(tmp_path / "parent", 100.0, [16, 3])
+    run = lift("classifier", "weights", steps=1, init_from=weights)
+    np.testing.assert_allclose(tensors(run)["w"], 100, atol=0.2)
+    assert read_json(run, "manifest.json")["model"]["parameters"] == 48
+
+
 def test_a_run_keeps_its_graph_and_predicts_without_its_dropout(lift, tmp_path):
     meta = lift_graphs.write("classifier", tmp_path)
     lift("classifier", "kept", meta, pause_at=3)
@@ -119,14 +128,9 @@ def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(lift):
         ({"feed": "keep=0.5,rate=1,x=labels"}, "'x' takes"),
         ({"feed": "keep=0.5,rate=1,x=features.left"}, "no features 'left'"),
         ({"meta": "absent.meta"}, "absent.meta: No such file"),
+        ({"name": "gan", "batch_size": 4}, r"'x' takes .* gives(.|\n)*--batch-size 8"),
     ],
 )
 def test_what_the_user_got_wrong_is_said_in_one_sentence(lift, options, message):
     with pytest.raises(UsageError, match=message):
-        lift("classifier", "wrong", **options)
-
-
-def test_a_batch_size_that_the_graph_does_not_take_is_refused(lift):
-    with pytest.raises(UsageError, match="'x' takes .* gives") as caught:
-        lift("gan", "size", batch_size=4)
-    assert "--batch-size 8" in caught.value.hint
+        lift(**{"name": "classifier", "run": "wrong", **options})

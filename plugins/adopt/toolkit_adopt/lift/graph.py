@@ -5,6 +5,7 @@ A run keeps a copy of the graph in its folder, and is resumed, evaluated and exp
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from typing import Any, Dict, Optional
@@ -29,26 +30,41 @@ class LiftedModel:
     def __init__(self, meta: MetaGraph, run: Any, **parts: Any):
         self.parts = {key: part for key, part in parts.items() if part is not None}
         used = {name: x for part in self.parts.values() for name, x in part.variables.items()}
-        names, start = sorted(used), tf.zeros_initializer()  # their values come later
-        with tf.variable_scope("", reuse=False, use_resource=True):
-            made = [
-                tf.get_variable(
+        slots = frozenset(getattr(self.parts.get("losses"), "slots", ()))
+        self._slots = sorted(slots)
+        self._variables: Dict[str, Any] = {}
+
+        @functools.lru_cache(None)
+        def initial_values(of_slots: bool) -> Dict[str, Any]:
+            return meta.initial_values(sorted(slots if of_slots else set(used) - slots), run.seed)
+
+        for name in sorted(used):
+            with tf.variable_scope("", reuse=False, use_resource=True):
+                self._variables[name] = tf.get_variable(
                     "adopted/global_step" if name == "global_step" else name,
                     *used[name],
-                    start,
+                    tf.zeros_initializer(),  # its value comes later
                     trainable=name in meta.trainable,
+                    collections=[] if name in slots else None,
                 )
-                for name in names
-            ]
-        self._variables = dict(zip(names, made))
-        run.fit_initial_values(
-            made, lambda split: list(map(meta.initial_values(names, run.seed).get, names))
-        )
+            run.fit_initial_values(
+                [self._variables[name]],
+                lambda split, name=name: [initial_values(name in slots)[name]],
+                is_of_data=name in slots,  # a slot begins anew, whatever weights the model has
+            )
 
     def build(self, key: str, features: Any, labels: Any, run: Any) -> Dict[str, Any]:
         """Tensors of a part by their names; {} where there is none."""
         part = self.parts.get(key)
         return {} if part is None else part.build(self._variables, features, labels, run)
+
+    def add_slots(self) -> None:
+        """Make the variables that the train ops alone use known to the graph, which counts those
+        before the hook `optimize` as the model's.
+        """
+        for name in self._slots:
+            tf.add_to_collection(tf.GraphKeys.GLOBAL_VARIABLES, self._variables[name])
+        self._slots = []
 
     def predict(self, features: Any, outputs: Any, run: Any) -> Dict[str, Any]:
         """For the hook `predict`; a run that names no outputs has the positions of examples."""

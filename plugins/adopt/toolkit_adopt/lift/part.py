@@ -150,6 +150,7 @@ class Period:
         _choose_rules(fed, source)  # of all calls, for one message
         self._calls = [Part(source, names) for names in targets]
         self.variables = {name: x for call in self._calls for name, x in call.variables.items()}
+        self.slots = set(self.variables) - names_of_needed(graph_def, self.losses, cuts)
 
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Add a step to the default graph, with its `train_op`; return its losses by name."""

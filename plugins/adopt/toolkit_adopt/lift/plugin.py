@@ -56,6 +56,7 @@ class Lifted:
 
     @hookimpl
     def optimize(self, model, losses, run):
+        model.add_slots()
         return run.adopt(model.parts["losses"].train_op, list(losses.values()))
 
     @hookimpl
