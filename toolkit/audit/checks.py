@@ -10,7 +10,7 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, 
 
 from .. import config as configuration
 from ..display.numbers import format_count
-from ..errors import CheckFailed, CheckpointError, ToolkitError, UsageError, is_verbose
+from ..errors import CheckFailed, CheckpointError, ToolkitError, UsageError, is_verbose, join_names
 from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
 from ..plugins import Plugins, is_name
@@ -108,7 +108,7 @@ def _check_manifest(folder: RunFolder) -> _Result:
         return summary, []
     known = shown if isinstance(shown, dict) else {}
     names = [name for name in {**state, **known} if known.get(name) != state.get(name)]
-    clause = f"manifest.json does not show what the commit log says: {', '.join(names[:5])}"
+    clause = f"manifest.json does not show what the commit log says: {join_names(names)}"
     return summary, [(clause, path)]
 
 

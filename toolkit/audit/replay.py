@@ -18,6 +18,7 @@ from ..errors import (
     RetryError,
     UsageError,
     is_verbose,
+    join_names,
 )
 from ..option_changes import find_differences
 from ..options import Config, find_path, join_step, resolve, result_options, split_step
@@ -163,7 +164,7 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
             name, hashes = plugin_name(reference), locate(reference).hashes
             former = recorded.get(name) or {}
             files = sorted(n for n in hashes if former.get(n, hashes[n]) != hashes[n])
-            change = f"plugin '{name}' has changed ({', '.join(files[:3])})"
+            change = f"plugin '{name}' has changed ({join_names(files, 3)})"
             _refuse_differences(segment, [change] if files else [])
     check_initial_weights(folder, segment)
     try:

@@ -127,8 +127,8 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
         return dataset
     if unknown:
         raise DataError(
-            f"The model does not know the class {', '.join(map(repr, unknown[:5]))} of the data.",
-            hint=f"It was trained on {', '.join(map(repr, expected[:20]))}.",
+            f"The model does not know the class {join_names([*map(repr, unknown)])} of the data.",
+            hint=f"It was trained on {join_names([*map(repr, expected)], 20)}.",
         )
     if names == expected:
         return dataset
@@ -142,7 +142,7 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     }
     new_spec = with_classes(dataset.spec, expected)
     absent = [name for name in expected if name not in names]
-    notes = [f"It has no examples of {', '.join(map(repr, absent[:20]))}."] if absent else []
+    notes = [f"It has no examples of {join_names([*map(repr, absent)], 20)}."] if absent else []
     return Dataset(dataset.name, new_spec, splits, dataset.files, [*dataset.notes, *notes])
 
 

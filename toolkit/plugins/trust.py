@@ -14,7 +14,7 @@ import os
 import stat
 from typing import Any, Dict, Iterator, List, Set
 
-from ..errors import UsageError
+from ..errors import UsageError, join_names
 from .source_files import SourceFiles, is_file, locate_file
 
 
@@ -84,7 +84,7 @@ def check(reference: str, files: SourceFiles, named_by: str) -> None:
         former = [e["files"] for e in _read() if (e["plugin"], e.get("folder")) == places]
         if former:
             changed = [n for n, h in sorted(files.hashes.items()) if former[-1].get(n) != h]
-            history = f"that has changed since you ran it ({', '.join(changed[:3])})"
+            history = f"that has changed since you ran it ({join_names(changed, 3)})"
         raise UntrustedCode(
             f"{named_by} names the plugin '{reference}', code {history}; it was not executed.",
             hint=HINT,

@@ -29,7 +29,7 @@ import shlex
 import stat
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from ..errors import CheckpointError, RetryError, ToolkitError, UsageError, suggest_path
+from ..errors import CheckpointError, RetryError, ToolkitError, UsageError, join_names, suggest_path
 from ..files import TEMPORARY_PREFIX, make_folders, open_regular_file, write_json
 from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, CheckpointStore
@@ -316,7 +316,7 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
     with contextlib.suppress(OSError):
         places = (os.path.join(path, name) for name in sorted(os.listdir(path)))
         runs = [place for place in places if is_run(place)]
-        hint = f"Runs in it: {', '.join(runs[:3])}." if runs else hint
+        hint = f"Runs in it: {join_names(runs, 3)}." if runs else hint
     parent = RunFolder(os.path.dirname(folder.path))
     if is_run(parent.path):
         hint = f"Give the run's folder, {parent}."

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List
 
+from ..errors import join_names
+
 THREADS = "threads within an op"
 # The recorded facts on which bits depend.
 DECISIVE = {
@@ -47,7 +49,7 @@ def find_session_changes(
             hashed |= set(now_files)  # all files of a package
         changed = sorted(n for n in hashed if files.get(n) != now_files.get(n))
         if changed:
-            changes.append(f"plugin '{plugin}' has changed ({', '.join(changed[:3])})")
+            changes.append(f"plugin '{plugin}' has changed ({join_names(changed, 3)})")
     for name, text in (
         ("data", "the data has changed"),
         ("partition", "other examples are held out"),

@@ -234,7 +234,7 @@ def _plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
         place = origins.get("weight_decay", "set")
         notes.append(f"weight_decay ({place}) has no effect: no variable of the step decays")
     if builder.own_variables:
-        text = ", ".join(builder.own_variables[:3])
+        text = join_names(builder.own_variables, 3)
         notes.append(f"updated by the plugin's own ops, and put back by the guard: {text}")
         if not builder.update_counts:
             notes.append("the options of optimizers have no effect: all updates are by such ops")

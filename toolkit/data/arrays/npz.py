@@ -26,7 +26,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ..column import MAX_CLASSES, VOID, Column, first_not_finite
 from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
@@ -53,7 +53,7 @@ def open_npz(settings: Settings) -> Dataset:
         arrays = {name: _read_array(path, file, name) for name in names}
         unused = sorted(set(file.files) - set(names))
     splits, label_notes = make_splits(path, arrays, settings.columns.label_kind)
-    notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
+    notes = [f"Arrays that are not read: {join_names(unused, 10)}."] if unused else []
     name = os.path.basename(path)
     hashes = {name: index.digests([path])[0]}
     spec = describe(splits["train"])

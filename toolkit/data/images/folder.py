@@ -143,7 +143,7 @@ def _list_split(root: str) -> Listing:
     classes = tuple(list_folders(root))
     if not classes:
         return Listing(list_image_files(root), None, ())
-    _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
+    _refuse_images_beside(root, f"the class folders {join_names(classes, 3)}")
     files = [list_image_files(os.path.join(root, name)) for name in classes]
     labels = [label for label, paths in enumerate(files) for _ in paths]
     return Listing([path for paths in files for path in paths], labels, classes)

@@ -14,7 +14,7 @@ from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, 
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ..column import MAX_CLASSES, Column, Sequences
 from ..decoded import Decoded
 from ..images.image_file import file_endings
@@ -134,7 +134,7 @@ def build_features(
             raise DataError(
                 f"{column.path}: row {row + 1:,}: the model does not know the text "
                 f"'{shorten(column.values[column.codes[row]])}' in '{name}'.",
-                hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
+                hint=f"It was trained on {join_names([*map(repr, texts)], 20)}.",
             )
         if schema.is_one_hot:
             one_hot = np.equal.outer(codes, np.arange(len(texts)))

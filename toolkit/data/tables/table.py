@@ -169,7 +169,7 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
 def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
     """A sentence on what the labels are."""
     if len(names) > 1:
-        return f"The labels are vectors of the columns {', '.join(names[:10])}."
+        return f"The labels are vectors of the columns {join_names(names, 10)}."
     if not class_names:
         return f"The labels are '{names[0]}', values."
     count = format_count(len(class_names), "class", "classes", mark=",")
