@@ -262,6 +262,12 @@ def _names_of_losses(kinds: List[Kind]) -> List[str]:
     return list(dict.fromkeys(loss.op.name for kind in kinds for loss in kind.losses))
 
 
+def _first(name: str, texts: List[str], limit: int = 8) -> List[Tuple[str, str]]:
+    """Rows of the first texts, and one that says how many more there are."""
+    more = [("", f"and {len(texts) - limit} more")] if len(texts) > limit else []
+    return [(name, text) for text in texts[:limit]] + more
+
+
 def print_table(settings: Mapping[str, Any]) -> int:
     """Print the table of a script; return 1 if it would be refused."""
     seen, rows = observe(settings), []
@@ -275,15 +281,15 @@ def print_table(settings: Mapping[str, Any]) -> int:
     shown = seen.trained[: period or 6]
     rows.append(("period", f"{period} train calls" if period else "none found"))
     rows += [("", f"{place}: {kind.title}") for place, kind in enumerate(shown, 1)]
-    others = [(kind, count) for kind, count in seen.kinds.values() if not kind.trains]
-    rows += [("other", f"{count} x {kind.title}") for kind, count in others[:8]]
+    others = [f"{n} x {kind.title}" for kind, n in seen.kinds.values() if not kind.trains]
+    rows += _first("other", others)
     for name, values in {**seen.other_feeds, **seen.feeds}.items():
         shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in values.shapes[:3])
         text = f"{name}: {values.first.dtype} {shapes}{values.span}: {values.guess()[1]}"
         rows.append(("feed", text))
     rows += [("loss", name) for name in _names_of_losses(shown)]
     rows.append(("journal", f"{seen.num_bytes:,} bytes in {len(seen.trained)} train calls"))
-    rows += [("writes", name) for name in seen.files[:8]]
+    rows += _first("writes", seen.files)
     if any(os.path.basename(name) == "checkpoint" for name in seen.files):
         rows.append(("", "its checkpoints stay: delete them if it would begin from them"))
     names = dict.fromkeys(name for kind, _ in seen.kinds.values() for name in kind.noise)
