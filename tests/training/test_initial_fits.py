@@ -66,15 +66,10 @@ def test_variables_with_weights_of_another_run_keep_those(data):
     assert Centred.num_fits == 1
 
 
-class OfItsData(Centred):
-    """Its mean is that of the data of each run, whatever weights the run starts with."""
-
-    is_of_data = True
-
-
-def test_values_of_the_data_replace_the_weights_of_another_run(data):
-    testing.train(OfItsData, "first", data=data, steps=1)
-    testing.train(OfItsData, "second", data=data, steps=1, init_from="first")
+def test_values_of_the_data_replace_the_weights_of_another_run(data, monkeypatch):
+    monkeypatch.setattr(Centred, "is_of_data", True)
+    testing.train(Centred, "first", data=data, steps=1)
+    testing.train(Centred, "second", data=data, steps=1, init_from="first")
     assert Centred.num_fits == 2
     np.testing.assert_allclose(testing.tensors("second")["mean"], expected_mean(), rtol=1e-6)
 
@@ -97,8 +92,14 @@ def test_the_autopsy_of_the_first_step_begins_with_these_values(data):
     assert "test_initial_fits.py" in raised.value.hint  # where the logarithm is
 
 
-def test_arrays_of_other_shapes_are_refused(data, monkeypatch):
-    monkeypatch.setattr(Centred, "_measure", lambda self, split: [np.zeros(35)])
-    expected = r"returned arrays of shapes \[\[35\]\] for mean, expected \[\[36\]\]"
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([np.zeros(35)], r"returned arrays of shapes \[\[35\]\] for mean, expected \[\[36\]\]"),
+        ([["a"] * 36], "in its function of run.fit_initial_values: ValueError: could not convert"),
+    ],
+)
+def test_arrays_of_other_shapes_and_texts_are_refused(data, monkeypatch, values, expected):
+    monkeypatch.setattr(Centred, "_measure", lambda self, split: values)
     with pytest.raises(ToolkitError, match=expected):
         testing.train(Centred, "run", data=data, steps=1)

@@ -4,6 +4,7 @@ model (--init-from), and what is computed from the training data (`Run.fit_initi
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -149,11 +150,15 @@ def assign_initial_values(trainer: Trainer, session: tf.Session, run: Run) -> No
     for fit in builder.initial_fits:
         if not (fit.is_of_data or any(variable.op.name in names for variable in fit.variables)):
             continue
+        dtypes = [variable.dtype.as_numpy_dtype for variable in fit.variables]
         values = trainer.job.plugins.call_plugin_code(
             subject,
-            lambda function, split: list(map(np.asarray, function(split))),
-            fit.function,
+            lambda split, function, dtypes: [
+                np.asarray(value, dtype) for value, dtype in zip_longest(function(split), dtypes)
+            ],
             trainer.run_data.prepare_split("train"),
+            fit.function,
+            dtypes,
         )
         shapes = [list(value.shape) for value in values]
         expected = [variable.shape.as_list() for variable in fit.variables]
