@@ -74,6 +74,16 @@ class Linear:
         return {"accuracy": "max"}
 
 
+class TabledOptions(LinearOptions):
+    table: str = option("none", "a file", group="Network", path=True)
+
+
+class Tabled(Linear):
+    @hookimpl
+    def options(self):
+        return TabledOptions
+
+
 def spoiled(value, *steps, plugin=Linear):
     """A plugin whose loss is that of another, in some steps, counted from 1, times a value."""
 

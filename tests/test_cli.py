@@ -141,16 +141,16 @@ def test_a_resume_takes_no_option_and_no_plugin_from_the_environment(cli, traine
 
 def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, here):
     """Only the flags of its plugins say which argument is a value."""
-    plugin, other = "test_run_dir:Reading", trained / "run"
+    plugin, other = "linear_fixtures:Tabled", trained / "run"
     data = f"npz:{trained / 'bars.npz'}"
     flags = ["--steps", 2, "--steps-per-call", 1, "--no-evaluate", "--run-dir", "named"]
     assert cli("run", "--plugin", plugin, "--data", data, *flags).code == 0
-    print_config = ["--print-config", "--json", "--trust", "--allow", "weights"]
+    print_config = ["--print-config", "--json", "--trust", "--allow", "table"]
     for argv in (
-        ["--weights", other, "named"],
-        ["named", "--weights", other],
-        ["--weights", other, "--no-evaluate", "named"],
-        ["--weights", other, "--", "named"],
+        ["--table", other, "named"],
+        ["named", "--table", other],
+        ["--table", other, "--no-evaluate", "named"],
+        ["--table", other, "--", "named"],
     ):
         printed = cli("resume", *print_config, *argv).ok().json()
         assert printed["plugin"]["value"] == plugin

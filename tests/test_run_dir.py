@@ -7,9 +7,9 @@ import shlex
 import shutil
 
 import pytest
-from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
+from linear_fixtures import LINEAR, write_bars
 
-from toolkit import hookimpl, option, train
+from toolkit import train
 
 QUICK = ["--steps-per-call", "1", "--no-evaluate"]
 FLAGS = ["run", "--plugin", LINEAR, "--steps", "2"]
@@ -61,20 +61,9 @@ def test_the_name_of_a_new_folder_may_begin_with_that_of_the_user(cli, data, her
     assert os.path.isdir("home/r") and not os.path.exists("~")
 
 
-class Reading(Linear):
-    @hookimpl
-    def options(self):
-        return ReadingOptions
-
-
-class ReadingOptions(LinearOptions):
-    weights: str = option("none", "a file", group="Network", path=True)
-
-
 def test_force_does_not_rename_a_folder_that_an_option_names(cli, data):
-    plugin = f"{__name__}:Reading"
-    flags = ["run", "--plugin", plugin, "--steps", 2, "--weights", "inputs/w.npz", "--data", data]
-    flags += QUICK
+    flags = ["run", "--plugin", "linear_fixtures:Tabled", "--steps", 2, "--data", data, *QUICK]
+    flags += ["--table", "inputs/w.npz"]
     os.makedirs("inputs")
     write_bars("inputs/w.npz")
     words = "--force cannot rename inputs: inputs/w.npz, which the run reads, is in it."
