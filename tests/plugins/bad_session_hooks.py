@@ -102,6 +102,39 @@ def session_hooks():
 Error: Session hook Mine of plugin 'bad' fetches 'nothing:0', which is not in the graph ({here}).
 Take the tensors that the hook 'session_hooks' is given, or those of run.logged.
 
+# hook fetches mixed names
+class Mine(toolkit.SessionHook):
+    every = toolkit.Every(1)
+    def fetches(self):
+        return dict.fromkeys([1, "one"], tf.train.get_global_step())
+@hookimpl  # here
+def session_hooks():
+    return [Mine()]
+Error: Session hook Mine of plugin 'bad' failed in before_run: TypeError: '<' not supported between
+instances of 'str' and 'int' ({here}).
+Run again with -v for the traceback.
+
+# hook session
+class Mine(tf.train.SessionRunHook):
+    def after_run(self, context, values):
+        context.session.close()
+@hookimpl  # here
+def session_hooks():
+    return [Mine()]
+Error: Step 2 failed: RuntimeError: Attempted to use a closed Session (...).
+A session hook leaves the session open: the loop closes it.
+
+# hook coordinator
+class Mine(tf.train.SessionRunHook):
+    def after_create_session(self, session, coord):
+        with coord.stop_on_exception():  # as in a thread
+            raise ValueError("mine")  # here
+@hookimpl
+def session_hooks():
+    return [Mine()]
+Error: Step 2 failed: ValueError: mine ({here}).
+Run again with -v for the traceback.
+
 # hook variable
 @hookimpl
 def session_hooks():

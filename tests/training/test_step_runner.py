@@ -259,30 +259,15 @@ def test_a_signal_during_a_call_ends_the_run_one_step_after_it(data, calls, monk
     assert testing.fingerprint("run") == testing.fingerprint("reference")
 
 
-class HookWithDeadline(SessionHook):
-    """Due once, at the first step from second 2 on."""
-
-    name = "timed"
-
-    def __init__(self):
-        self.steps = []
-
-    def deadline(self):
-        return float("inf") if self.steps else 2
-
-    def is_due(self, step):
-        return not self.steps
-
-    def on_step(self, step, values, context):
-        self.steps.append(step)
-
-
 def test_a_deadline_that_passes_in_a_call_makes_the_next_step_due(data, calls, monkeypatch):
-    # A call takes a second.
+    # A call takes a second, and the hook is due once, at the first step from second 2 on.
     monkeypatch.setattr(loop, "time", mock.Mock(time=time.time, monotonic=lambda: len(calls)))
-    hook, options = HookWithDeadline(), dict(RARE, steps_per_call=10)
-    testing.train(with_hooks(hook), "run", data=data, steps=50, **options)
-    assert hook.steps == [21]
+    steps, hook = [], SessionHook()
+    hook.deadline = lambda: float("inf") if steps else 2
+    hook.is_due = lambda step: not steps
+    hook.on_step = lambda step, *_: steps.append(step)
+    testing.train(with_hooks(hook), "run", data=data, steps=50, steps_per_call=10, **RARE)
+    assert steps == [21]
     assert [steps for _, steps in calls] == [10, 10, 10, 10, 8]
 
 

@@ -33,6 +33,15 @@ _HINTS = (
         "Make every op in 'begin' or in the plugin's hook 'session_hooks'.",
     ),
     (
+        "closed Session|Session has been closed",
+        "A session hook leaves the session open: the loop closes it.",
+    ),
+    (
+        "You must feed a value for placeholder",
+        "The run feeds no placeholder of a plugin: take 'features' and 'labels'; for other inputs "
+        "of a prediction, name them in the hook 'inputs'.",
+    ),
+    (
         "No items in collection savers",
         "Leave it out: the toolkit saves checkpoints, as often as --checkpoint-steps says.",
     ),
@@ -92,18 +101,19 @@ def describe_failure(error: BaseException, file: str = "", place: str = "") -> F
     if not isinstance(error, SyntaxError):
         frames = own_frames(error, file)
         if not frames and not place:
-            frames = [
-                each
-                for each in traceback.extract_tb(error.__traceback__)
-                if not each.filename.startswith("<")
-                and not os.path.abspath(each.filename).startswith(_CORE)
-            ]
+            all_frames = traceback.extract_tb(error.__traceback__)
+            frames = [frame for frame in all_frames if is_outside_file(frame.filename)]
         if frames:
             place = f"{os.path.abspath(frames[-1].filename)}:{frames[-1].lineno}"
         text += f" ({place})" if place else ""
     whole = f"{type(error).__name__}: {error}"
     hints = (hint for pattern, hint in _HINTS if re.search(pattern, whole))
     return Failure(text, next(hints, TRACEBACK_HINT))
+
+
+def is_outside_file(path: str) -> bool:
+    """Whether the path is that of a Python file outside of the toolkit's core."""
+    return not path.startswith("<") and not os.path.abspath(path).startswith(_CORE)
 
 
 def own_frames(error: BaseException, file: str) -> List[traceback.FrameSummary]:

@@ -1,4 +1,4 @@
-"""What a TensorFlow error in the loop means: data, a divergence, a lost session, too little memory.
+"""What an error in the loop means: data, a divergence, a lost session, too little memory.
 
 Each becomes one of the toolkit's errors, so that none passes for success.
 """
@@ -6,17 +6,14 @@ Each becomes one of the toolkit's errors, so that none passes for success.
 from __future__ import annotations
 
 import contextlib
+import traceback
 from typing import Optional, Sequence
 
 from ..autopsy.op_traceback import find_failing_line
 from ..compat import summarize_tf_error, tf
 from ..errors import DataError, DivergedError, RetryError, ToolkitError
 from ..graph.guard import ADOPTED, GuardValues, describe_refusal, read_refusal
-
-_PLACEHOLDER_HINT = (
-    "The run feeds no placeholder of a plugin: take 'features' and 'labels'; for other inputs of a "
-    "prediction, name them in the hook 'inputs'."
-)
+from ..plugins.failures import describe_failure, is_outside_file
 
 
 @contextlib.contextmanager
@@ -64,7 +61,7 @@ def diverged(
 
 
 def _translate(error, step: int, target: int, place: str):
-    """The toolkit's error for an error in the step after `step`; None where there is none."""
+    """The toolkit's error for an error in the step after `step`; None for a fault of the core."""
     message = summarize_tf_error(str(getattr(error, "message", error)))
     if isinstance(error, tf.errors.InvalidArgumentError):
         refusal = read_refusal(error.message)
@@ -87,11 +84,10 @@ def _translate(error, step: int, target: int, place: str):
             f"Step {step + 1} needs more memory than there is: {message}.",
             hint="Free some memory, or start a new run with a smaller --batch-size.",
         )
+    failure = describe_failure(error)
     if isinstance(error, tf.errors.OpError):
-        return ToolkitError(
-            f"Step {step + 1} failed: {message}{place}.",
-            hint=_PLACEHOLDER_HINT
-            if "You must feed a value for placeholder" in message
-            else "Run again with -v for the traceback.",
-        )
-    return None
+        return ToolkitError(f"Step {step + 1} failed: {message}{place}.", hint=failure.hint)
+    if not is_outside_file(traceback.extract_tb(error.__traceback__)[-1].filename):
+        return None
+    # Of a hook's thread, or what a hook left behind: a wrong feed, a session that is closed.
+    return ToolkitError(f"Step {step + 1} failed: {failure.text}.", hint=failure.hint)

@@ -107,7 +107,7 @@ class SessionHook(tf.train.SessionRunHook):
         """
 
     def on_restore(self, session: Any, step: int) -> None:
-        """Called with the session, when its variables hold the state of `step`."""
+        """Called when the session has the state of `step`; an error fails even a finished run."""
 
     def on_stop(self, session: Any, step: int, error: Optional[BaseException]) -> None:
         """Called once when the loop has ended at `step`; `error` is what ended it, or None."""

@@ -54,12 +54,11 @@ def build_plugin_hooks(plugins: Plugins, graph: TrainingGraph, run_data: RunData
             run=graph.run,
             splits=run_data.prepare_split,
         )
-        lists = [(function, _as_list(plugins, function, hooks)) for function, hooks in answers]
-    return [
-        PluginHook(hook, function.plugin, function.place, step_ops)
-        for function, hooks in lists
-        for hook in hooks
-    ]
+        return [
+            PluginHook(hook, function.plugin, function.place, step_ops)
+            for function, hooks in answers
+            for hook in _as_list(plugins, function, hooks)
+        ]
 
 
 def _as_list(plugins: Plugins, function: HookFunction, hooks: Any) -> List[tf.train.SessionRunHook]:
@@ -106,25 +105,28 @@ class PluginHook(RunHook):
         self._request: Optional[tf.train.SessionRunArgs] = None  # with fetches that are divided
         every = hook.every if isinstance(hook, SessionHook) else None
         if not isinstance(every, (Every, type(None), property)):
-            raise ToolkitError(
-                f"{self._subject} has {describe_value(every)} as 'every' ({place}).",
-                hint="Set every = toolkit.Every(steps), or toolkit.Every(secs=seconds).",
-            )
+            hint = "Set every = toolkit.Every(steps), or toolkit.Every(secs=seconds)."
+            raise self._error(f"has {describe_value(every)} as 'every'", hint)
 
     def call(self, method: str, *arguments: Any) -> Any:
         place = f"the method 'begin' of s{self._subject[1:]}"
         check = refused_variables(place) if method == "begin" else contextlib.nullcontext()
+        with self._blamed(method), check, capture_log(self.loop.log):
+            result = super().call(method, *arguments)
+        is_number = isinstance(result, numbers.Real) and float(result) > -NEVER
+        if method in ("next_due_step", "deadline") and not is_number:
+            text = f"returned {describe_value(result)} from '{method}'"
+            raise self._error(text, "It returns a number; infinity for never.")
+        return result
+
+    def _error(self, text: str, hint: str) -> ToolkitError:
+        return ToolkitError(f"{self._subject} {text} ({self._place}).", hint=hint)
+
+    @contextlib.contextmanager
+    def _blamed(self, method: str) -> Iterator[None]:
+        """Raise what happens in the block as the hook's failure in a method."""
         try:
-            with check, capture_log(self.loop.log):
-                result = super().call(method, *arguments)
-            is_number = isinstance(result, numbers.Real) and float(result) > -NEVER
-            if method in ("next_due_step", "deadline") and not is_number:
-                raise ToolkitError(
-                    f"{self._subject} returned {describe_value(result)} from '{method}' "
-                    f"({self._place}).",
-                    hint="It returns a number; infinity for never.",
-                )
-            return result
+            yield
         except (ToolkitError, *_LOOP_ERRORS):
             raise
         except (Exception, SystemExit) as error:
@@ -143,15 +145,13 @@ class PluginHook(RunHook):
         if args is None:
             return None
         if not isinstance(args, tf.train.SessionRunArgs):
-            raise ToolkitError(
-                f"{self._subject} returned {describe_value(args)} from 'before_run' "
-                f"({self._place}).",
-                hint="It returns tf.train.SessionRunArgs(fetches), or None.",
-            )
+            text = f"returned {describe_value(args)} from 'before_run'"
+            raise self._error(text, "It returns tf.train.SessionRunArgs(fetches), or None.")
         if args.fetches is None:
             return args
         graph = context.session.graph
-        fetches = tf.nest.map_structure(lambda each: self._resolve(each, graph), args.fetches)
+        with self._blamed("before_run"):  # a structure may be wrong, too
+            fetches = tf.nest.map_structure(lambda each: self._resolve(each, graph), args.fetches)
         args = args._replace(fetches=fetches)
         if not self.has_due_steps:
             return args
@@ -178,25 +178,16 @@ class PluginHook(RunHook):
             try:
                 fetch = graph.as_graph_element(fetch)
             except (KeyError, TypeError, ValueError):
-                raise ToolkitError(
-                    f"{self._subject} fetches '{fetch}', which is not in the graph "
-                    f"({self._place}).",
-                    hint=f"{_HINT}.",
-                ) from None
+                text = f"fetches '{fetch}', which is not in the graph"
+                raise self._error(text, f"{_HINT}.") from None
         if not (hasattr(fetch, "graph") or hasattr(fetch, "_type_spec")):
-            raise ToolkitError(
-                f"{self._subject} fetches {describe_value(fetch)}, which is no tensor "
-                f"({self._place}).",
-                hint=f"{_HINT}.",
-            )
+            text = f"fetches {describe_value(fetch)}, which is no tensor"
+            raise self._error(text, f"{_HINT}.")
         if not isinstance(fetch, (tf.Tensor, tf.Operation)):
             return fetch
         if fetch.graph is not graph or not graph.is_fetchable(fetch):
-            raise ToolkitError(
-                f"{self._subject} fetches '{fetch.name}', which is within the loop of steps "
-                f"({self._place}).",
-                hint=f"{_HINT}; or set --steps-per-call 1.",
-            )
+            text = f"fetches '{fetch.name}', which is within the loop of steps"
+            raise self._error(text, f"{_HINT}; or set --steps-per-call 1.")
         if isinstance(fetch, tf.Tensor) and fetch.dtype == tf.resource:
             variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
             variables = variables + graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)

@@ -31,15 +31,12 @@ class Checkpoints(SessionHook):
         return self.loop.is_leaving(step) or any(every.is_due(step) for every in self._schedule)
 
     def on_restore(self, session, step):
-        self._restart_schedule()
+        self.on_committed(step, "")  # opening the session took time
 
     def on_step(self, step, values, context):
         self.loop.commit(step)
 
     def on_committed(self, step, path):
-        self._restart_schedule()
-
-    def _restart_schedule(self) -> None:
         for every in self._schedule:
             every.restart()
 
