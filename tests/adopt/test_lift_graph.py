@@ -61,6 +61,7 @@ def test_single_steps_a_loop_and_a_resume_end_with_the_same_bits(lift, name):
     if name == "noisy":  # whose global step goes on beside that of the run
         values = tensors(loop)
         assert (values["global_step"], values["adopted/global_step"]) == (8, 8)
+        assert read_json(loop, "manifest.json")["model"]["variables"] == 8  # four, averages
 
 
 def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift):

@@ -40,7 +40,6 @@ def test_names_that_exist_or_have_a_stand_in_and_those_of_other_things_are_not_m
         tf1.contrib.rnn.BasicLSTMCell(3).call.x
         tf.estimator.inputs.numpy_input_fn, tf.nn.rnn_cell.GRUCell, ops.Graph
         from .tensorflow import backend
-
         def f(other):
             return other.nothing
 

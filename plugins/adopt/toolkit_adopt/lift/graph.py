@@ -31,6 +31,7 @@ class LiftedModel:
         self.parts = {key: part for key, part in parts.items() if part is not None}
         used = {name: x for part in self.parts.values() for name, x in part.variables.items()}
         slots = frozenset(getattr(self.parts.get("losses"), "slots", ()))
+        slots -= meta.made_of_others(slots)  # averages are the model's
         self._slots = sorted(slots)
         self._variables: Dict[str, Any] = {}
 

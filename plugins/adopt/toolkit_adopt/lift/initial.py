@@ -12,7 +12,7 @@ handle on.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, NamedTuple, Sequence
+from typing import Any, Dict, Iterable, NamedTuple, Sequence, Set
 
 import numpy as np
 from tensorflow.core.framework.variable_pb2 import VariableDef
@@ -20,7 +20,7 @@ from tensorflow.python.framework import op_def_registry
 
 from toolkit import DataError, UsageError, tf
 
-from .nodes import STATELESS, extract, split_name
+from .nodes import STATELESS, extract, names_of_needed, split_name
 
 _VARIABLES = ("VariableV2", "Variable")
 _PASSES = ("RefSwitch", "RefEnter", "RefIdentity")
@@ -55,6 +55,14 @@ class MetaGraph:
         texts = found[key].bytes_list.value if key in found else ()
         variables = map(VariableDef.FromString, texts)
         return {variable.variable_name.partition(":")[0]: variable for variable in variables}
+
+    def made_of_others(self, names: Iterable[str]) -> Set[str]:
+        """Those variables whose initial values are made of others', as those of averages are."""
+        known, found = self._collection("variables"), set()
+        for name in known.keys() & set(names):
+            needed = names_of_needed(self._meta.graph_def, [known[name].initializer_name])
+            found |= {name} if needed & known.keys() - {name} else set()
+        return found
 
     def initial_values(self, names: Sequence[str], seed_of: Any) -> Dict[str, np.ndarray]:
         """The value of each variable by name; `seed_of` an initializer's name is in [0, 2**31).
