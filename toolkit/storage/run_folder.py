@@ -135,7 +135,10 @@ class RunFolder:
         try:
             yield
         except OSError as error:
-            raise UsageError(f"{self} cannot be created: {error.strerror}.") from None
+            raise UsageError(
+                f"{self} cannot be created: {error.strerror}.",
+                hint="Name a folder where none is and where you may write: --run-dir DIR",
+            ) from None
 
     @property
     def is_run(self) -> bool:
