@@ -66,7 +66,7 @@ REFUSED = {  # {at} is the last line, {before} the one before it
     "input": (LOOP + "input()\n", "asks for input, and a resume has nobody to answer {at}."),
     "exception": (LOOP + "1 / 0\n", "failed: ZeroDivisionError: division by zero (line {line})."),
     "error in a call": (
-        LOOP + "sess.run(tf.gather([1.0], tf.placeholder_with_default(5, [])))\n",
+        INIT + "sess.run(tf.gather([1.0], tf.placeholder_with_default(5, [])))\n",
         "failed: InvalidArgumentError: indices = 5 is not in [0, 1) (line {line}).",
     ),
     "exit code": (LOOP + "sys.exit(3)\n", "ended with exit code 3."),
@@ -89,8 +89,7 @@ def test_a_dry_run_refuses_a_thread_for_which_the_script_waits(tmp_path, capfd):
 
 
 def test_a_dry_run_tells_the_first_line_of_an_error(tmp_path, capfd):
-    text = HEAD + INIT + "sess.run(tf.gather([1.0], tf.placeholder_with_default(5, [])))\n"
-    adopted(tmp_path, text, "--dry-run", code=1)
+    adopted(tmp_path, HEAD + REFUSED["error in a call"][0], "--dry-run", code=1)
     message = "script.py failed: InvalidArgumentError: indices = 5 is not in [0, 1).\nSee that"
     assert message in capfd.readouterr().err
 

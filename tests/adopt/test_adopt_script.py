@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from adopt_fixtures import HEAD, SCRIPTS, START, adopt, adopted, commits, resume, write_script
+from adopt_fixtures import SCRIPTS, START, adopt, adopted, commits, resume, write_script
 from file_fixtures import flip_byte, read_json, read_text
 from process_fixtures import run
 from toolkit_adopt import order
@@ -229,12 +229,9 @@ except KeyboardInterrupt:
 
 
 CATCHING = """
-tf.Session().__enter__()
-train = tf.train.AdamOptimizer(0.05).minimize(loss)
-tf.global_variables_initializer().run()
 while True:
     try:
-        train.run(batch())
+        sess.run(train, batch())
     except:
         sys.stdout = open("log", "w")
 """
@@ -251,7 +248,7 @@ while True:
 def test_a_script_that_catches_every_end_of_its_run_is_ended(
     text, words, code, message, kept, tmp_path
 ):
-    path = write_script(tmp_path / "folder", HEAD + text + CATCHING)
+    path = write_script(tmp_path / "folder", START + text + CATCHING)
     ended = run("adopt", path.name, "--run-dir", "run", *words, cwd=str(path.parent))
     assert ended.code == code
     assert message in ended.err
@@ -284,6 +281,12 @@ def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsy
     assert lines[-2] == "mode    drive: the script makes each call"
     assert lines[-1] == "no lift The script trains 2 graphs."
     assert not (path.parent / "run").exists()
+
+
+def test_a_dry_run_goes_on_until_an_optimizer_is_reached(tmp_path, capsys):
+    calls = "for op in [w.assign(w + 0.0)] * 15 + [train] * 25:\n    sess.run(op, batch())\n"
+    adopted(tmp_path, START + calls, "--dry-run")
+    assert {"period  1 train calls", "loss    loss"} < set(capsys.readouterr().out.splitlines())
 
 
 def test_a_dry_run_says_that_the_checkpoints_of_the_script_stay(tmp_path, capsys):

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from adopt_fixtures import IMPORTS, adopt, write_script
+from adopt_fixtures import IMPORTS, INIT, adopt, write_script
 from lift_graphs import GRAPHS
 from toolkit_adopt.dry_run import FeedValues
 
@@ -30,9 +30,7 @@ with tf.Session() as sess:
 """
 GAN = f"""{IMPORTS}{GRAPHS["gan"]}
 rows = np.load("data.npz")["x_train"].reshape(-1, 16) / 127.5 - 1
-sess = tf.Session()
-sess.run(tf.global_variables_initializer())
-for i in range(40):
+{INIT}for i in range(40):
     noise = np.random.uniform(-1, 1, [8, 5])
     for _ in range(2):
         sess.run(d_train, {{x: rows[np.random.randint(0, 90, 8)], z: noise}})

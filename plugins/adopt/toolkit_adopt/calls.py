@@ -61,6 +61,7 @@ class Kind(NamedTuple):
     title: str  # `Adam, loss <- x, y`, for messages
     feeds: Tuple[str, ...]  # the names of the fed tensors, in their order
     trains: bool  # whether it changes what is trained
+    learns: bool  # whether it trains by an optimizer or a loss, and does not only copy weights
     updates: Tuple[str, ...]  # the names of the ops that it runs and that change variables
     losses: List[Any]  # scalars that the call computes anyway, to be fetched besides
     takes: List[Tuple[Any, Any]]  # (op, queue) of what it takes from queues that it does not fill
@@ -127,10 +128,12 @@ class Calls:
         ]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
         read = {source_of(x.op.inputs[0]).name for x in feeds if x.op.type == "ReadVariableOp"}
-        is_search = bool(read & trainable) and self._is_search(graph, names)
-        trains = is_search or any(
-            "Apply" in op.type
-            or written_variable(op) in trainable
+        # Gradients at fed values: those of an optimizer outside of the graph, such as SciPy's.
+        computed = [name for _, made in self._losses.get(graph, ()) for name in made & names]
+        is_search = bool(read & trainable and computed)
+        learns = is_search or has_optimizer(reached)
+        trains = learns or any(
+            written_variable(op) in trainable
             and not any(each.type in _FILES for each in reach([op], (), fed))
             for op in filter(is_update, reached)
         )
@@ -154,13 +157,15 @@ class Calls:
         fetched = [_short(name) for name in (*key[0], *key[1])]
         feeds = tuple(map(_short, key[2]))
         title = ", ".join(fetched[:4]) + ", ..." * (len(fetched) > 4)
+        losses = self._find_losses(graph, reached, fed) if trains else []
         kinds[key] = Kind(
             text=repr(key),
             title=title + (f" <- {', '.join(feeds)}" if feeds else ""),
             feeds=feeds,
             trains=trains,
+            learns=learns or bool(losses),
             updates=tuple(o.name for o in ops if any(map(is_update, reach([o], fetches, fed)))),
-            losses=self._find_losses(graph, reached, fed) if trains else [],
+            losses=losses,
             takes=takes,
             sizes=list(sizes),
             resources=[
@@ -172,12 +177,6 @@ class Calls:
             closed=dict.fromkeys(closed, np.ones((), bool)),
         )
         return kinds[key]
-
-    def _is_search(self, graph: Any, names: Set[str]) -> bool:
-        """Whether an optimizer outside of the graph, such as SciPy's, has a call that runs ops of
-        these names compute gradients, at the values that it tries and feeds to variables.
-        """
-        return any(names & made for _, made in self._losses.get(graph, ()))
 
     def _find_losses(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
         """The losses that a call trains on, and that it can fetch without another effect."""
@@ -301,6 +300,11 @@ def growing(graph: Any) -> Iterator[None]:
     finally:
         if is_finalized:
             graph.finalize()
+
+
+def has_optimizer(ops: Iterable[Any]) -> bool:
+    """Whether one of some ops is an optimizer's update of a variable."""
+    return any("Apply" in op.type and written_variable(op) for op in ops)
 
 
 def is_update(op: Any) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from toolkit import DrivenRun, ToolkitError, UsageError, tf
 
-from .calls import Kind, digest, is_source
+from .calls import Kind, digest, has_optimizer, is_source
 from .drive import reason_of
 from .script import Observer
 from .variables import read_values
@@ -121,8 +121,8 @@ class Observation(Observer):
         kind, run = self.prepare(session, targets, fetches, feeds, run)
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         if kind.trains:
-            # Train calls without a loss, before those with one, gave weights their first values.
-            if not self.trained or kind.losses and not any(k.losses for k in self.trained):
+            # Train calls that copied weights, before one that learns, gave them first values.
+            if not self.trained or kind.learns and not any(k.learns for k in self.trained):
                 for seen in (self.trained, self.fed, self.between, self.training_graphs):
                     seen.clear()
                 self.feeds.clear()
@@ -146,11 +146,18 @@ class Observation(Observer):
         if kind.trains:
             self.trained.append(kind)
             self.fed.append(digests)
-            if len(self.trained) >= _MOST or self.period:
+            if len(self.trained) >= _MOST or self.period and not self._only_copies(graph):
                 raise SystemExit(0)
         elif self.trained:
             self.between.extend(kind.updates)
         return result
+
+    def _only_copies(self, graph: Any) -> bool:
+        """Whether an optimizer of the graph is still to come: so far weights were copied, such as
+        those of a target network while a memory of plays is filled.
+        """
+        has_learned = any(kind.learns for kind in self.trained)
+        return not has_learned and has_optimizer(graph.get_operations())
 
 
 def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observation:

@@ -86,7 +86,7 @@ NAMES = (
     ("contrib.opt", ".opt", ""),
     ("contrib.rnn", ".cells nn.rnn_cell", ""),
     ("contrib.rnn", "nn", "static_bidirectional_rnn static_rnn static_state_saving_rnn"),
-    (_SEQUENCES, ".sequences .decoders", ""),
+    (_SEQUENCES, ".decoders", ""),
     ("contrib.signal", "signal", ""),
     ("contrib.slim.initializers", ".initializers", ""),
     ("contrib.slim.learning", ".training .learning", ""),
