@@ -87,8 +87,7 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
     table = rows(content, name)
     assert table.features.dtype == np.float32
     assert table.features.tolist() == [[1, 2.5], [-3, 400], [12, 0]]
-    assert table.labels.tolist() == [0, 1, 0]
-    assert table.class_names == ("x", "y")
+    assert table.labels.tolist() == [0, 1, 0] and table.class_names == ("x", "y")
     assert table.schema["numbers"] == ["a", "b"]
 
 
@@ -177,6 +176,8 @@ def test_many_whole_numbers_are_classes_or_values_on_request(rows, refusal):
     assert "101 different whole numbers: classes or values?" in refusal(text, **options)
     table = rows(text, label_kind="value", **options)
     assert table.schema["label_kind"] == "value" and table.labels[:2].tolist() == [1000, 1003]
+    table = rows(text.replace(",1", ",1700001"), label_kind="value", **options)
+    assert "'price' is rounded to multiples of 128" in table.notes[-1]  # as times are
 
 
 U_V = "a,u,v\n1,0,1\n2,1,1\n2,0,0\n"
@@ -187,6 +188,9 @@ def test_several_columns_of_labels_are_a_vector(rows):
     table = rows(U_V, label_column=("u", "v"))
     assert table.labels.tolist() == [[0, 1], [1, 1], [0, 0]]
     assert table.schema["label_kind"] == "value"
+    options = {"label_column": ("b (x", "y)"), "ignore_columns": ("c",)}  # a name with a comma
+    table = rows('a,"b (x, y)",c\n1.5,2.5,3\n2,1,5\n4,4,1\n', **options)
+    assert table.schema["labels"] == ["b (x, y)"] and table.spec.shape == (1,)
 
 
 @pytest.mark.parametrize(
@@ -301,22 +305,18 @@ def test_an_option_that_names_no_column_is_refused(rows, options, text):
 GAPS = "a,c,label\n1,u,x\nNA,v,y\n4,,x\n9,u,y\n9,v,x\n"
 
 
-def test_a_name_of_a_column_may_have_commas(rows):
-    options = {"label_column": ("b (x", "y)"), "ignore_columns": ("c",)}  # as of flags
-    table = rows('a,"b (x, y)",c\n1.5,2.5,3\n2,1,5\n4,4,1\n', **options)
-    assert table.schema["labels"] == ["b (x, y)"] and table.spec.shape == (1,)
-
-
 def test_missing_fields_are_refused_dropped_or_filled(rows, refusal):
-    message = refusal(GAPS)
-    assert "t.csv: row 2: expected a value in 'a', found none" in message
-    assert "1 in 'a', 1 in 'c'" in message
+    text = "row 2: expected a value in 'a', found none; of 5 values are missing 1 in 'a', 1 in 'c'."
+    assert text in refusal(GAPS)
     table = rows(GAPS, missing="drop")
     assert table.splits["train"] == [0, 3, 4]
     assert "2 rows with empty fields are left out." in table.notes
     table = rows(GAPS, missing="fill")
     assert table.spec.features["c"].class_names == ("(missing)", "u", "v")
     assert table.features["numbers"][1, 0] == (1 + 4 + 9 + 9) / 4  # the mean
+    with pytest.raises(DataError) as error:  # no row is whole
+        rows("a,b,label\n1,,x\n,5,y\n")
+    assert error.value.hint.endswith("--ignore-columns, or fill in means with --missing fill.")
 
 
 def test_all_that_options_repair_is_refused_in_one_error_with_these(tmp_path):

@@ -119,6 +119,19 @@ class TableColumn:
             raise self.error(row, "a number of 32-bit floats", f"{numbers[row]:g}", hint)
         return numbers.astype(np.float32)
 
+    def describe_rounding(self) -> str:
+        """A sentence where float32 rounds the numbers to more than a thousandth of their range, as
+        it does times in seconds; else "".
+        """
+        known = np.zeros(0) if self.numbers is None else self.numbers[np.isfinite(self.numbers)]
+        if not known.size:
+            return ""
+        step = np.spacing(np.float32(np.abs(known).max()))
+        if not 0 < np.ptp(known) < 1000 * step:
+            return ""
+        text = f"'{self.name}' is rounded to multiples of {step:g}, as 32-bit floats are"
+        return f"{text}: subtract an offset from its numbers."
+
     def text_error(self, text: str, other: str = "") -> DataError:
         """The error for a text among numbers; `other` is what one may do but correct it."""
         other = other or f"leave the column out (--ignore-columns {shlex.quote(self.name)})"

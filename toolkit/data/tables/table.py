@@ -135,6 +135,8 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
     if labels:
         schema = schema._replace(label_kind="class" if class_names else "value")
         notes.append(_describe_labels(labels, class_names))
+    for name in schema.numbers if class_names else (*schema.numbers, *labels):
+        notes += filter(None, [columns[name].describe_rounding()])
     parts = _divide(columns, split, rows, is_other)
     images = {
         component: open_images(columns[name], rows, settings, component)
@@ -198,23 +200,25 @@ def _rows_with_values(
     is_complete = ~np.any([np.zeros(num_rows, bool), *masks.values()], axis=0)
     if is_complete.all() or (missing == "drop" and is_complete.any()):
         return np.flatnonzero(is_complete)
-    hint = "Leave out the emptiest columns with --ignore-columns."
+    are_labelled = not masks.keys() & set(labels)  # which no option can leave out or fill in
     if is_other:
         fill = "" if missing == "fill" else ", or train a model with --missing fill, which does"
         hint = f"Fill in these fields{fill}."
-    elif missing != "drop":
-        hint = "Leave out these rows with --missing drop"
-        if not masks.keys() & set(labels):  # which no option can leave out or fill in
-            fill = ", or fill in means with --missing fill" if missing == "refuse" else ""
-            names_text = shlex.quote(",".join(masks))
-            hint += f", or the columns with --ignore-columns {names_text}{fill}"
-        hint += "."
+    else:
+        ways = ["Leave out the emptiest columns with --ignore-columns"]
+        if is_complete.any():
+            ways = ["Leave out these rows with --missing drop"]
+            if are_labelled:
+                ways.append(f"the columns with --ignore-columns {shlex.quote(','.join(masks))}")
+        if are_labelled and missing != "fill" and not any(map(np.all, masks.values())):
+            ways.append("fill in means with --missing fill")
+        hint = f"{', or '.join(ways)}."
     row = int(np.argmin(is_complete))
     first = next(name for name, mask in masks.items() if mask[row])
     counts = ", ".join(f"{int(mask.sum()):,} in '{name}'" for name, mask in masks.items())
     found = f"none; of {num_rows:,} values are missing {counts}"
     error = columns[first].error(row, "a value", found, hint)
-    is_repaired = missing == "refuse" and not is_other
+    is_repaired = missing == "refuse" and not is_other and is_complete.any()
     raise TableFault(error.message, hint, missing="drop") if is_repaired else error
 
 
