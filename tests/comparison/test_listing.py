@@ -96,7 +96,7 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
         ("status=finished", ["a", "b"]),
         ("accuracy>=0.9", ["a"]),
         ("accuracy=0.9", ["a"]),
-        ("top-3>0.9", ["a"]),
+        ("recall (top-3) >0.9", ["a"]),
         ("with=ema", ["b"]),
         ("clip=none", ["a"]),
         ("flag=on", ["b"]),
@@ -107,7 +107,7 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
     ],
 )
 def test_conditions_compare_options_metrics_and_fields(here, cli, condition, matches):
-    metrics = {"accuracy": 0.8999999761581421, "top-3": 0.95}  # 0.9 in float32
+    metrics = {"accuracy": 0.8999999761581421, "recall (top-3)": 0.95}  # 0.9 in float32
     write_run("a", metrics=metrics, clip=None, flag=False)
     write_run("b", learning_rate=0.1, flag=True, clip=2, **{"with": ["ema", "swa"]})
     result = cli.succeed("runs", ".", "--where", condition, "--sort", "name")

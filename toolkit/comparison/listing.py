@@ -33,7 +33,7 @@ _ORDERS: Dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-_CONDITION = re.compile(r"\s*([\w./@-]+)\s*(==|!=|>=|<=|=|>|<|~)\s*(.*?)\s*", re.DOTALL)
+_CONDITION = re.compile(r"\s*([^=!<>~]*[^=!<>~\s])\s*(==|!=|>=|<=|=|>|<|~)\s*(.*?)\s*", re.DOTALL)
 
 
 class Row(NamedTuple):

@@ -44,7 +44,7 @@ def save_grid(
         raise UsageError(
             f"A grid of images has shape {list(tiles.shape)}, expected [N, H, W, C] with C "
             "1, 3 or 4.",
-            hint="Give one image or more.",
+            hint="Give one image or more, of grey, colour, or colour and transparency.",
         )
     if tiles.dtype != np.uint8:
         tiles = np.rint(np.clip(np.nan_to_num(tiles), 0, 1) * 255).astype(np.uint8)

@@ -58,8 +58,8 @@ def test_cross_entropy_is_that_of_all_pixels_and_finite_for_extreme_logits(sessi
 
 
 def test_data_other_than_images_is_refused(tmp_path):
-    np.savez(str(tmp_path / "rows.npz"), x_train=np.zeros([80, 6], np.uint8))
-    for data in (testing.write_table(tmp_path / "table.csv"), f"npz:{tmp_path}/rows.npz"):
+    np.savez(str(tmp_path / "two.npz"), x_train=np.zeros([80, 8, 8, 2], np.uint8))  # channels
+    for data in (testing.write_table(tmp_path / "table.csv"), f"npz:{tmp_path}/two.npz"):
         with pytest.raises(DataError, match="needs images"):
             testing.train("vae", str(tmp_path / "run"), data=data)
 

@@ -65,9 +65,11 @@ def dense_layers(scope, sizes):
 
 
 def check_data(data) -> None:
-    """Raise DataError if the examples are not images of pixels in [0, 255]."""
-    if data.feature_names or len(data.shape) != 3 or data.dtype != "uint8":
+    """Raise DataError if the examples are not images in [0, 255] that can be drawn."""
+    is_image = not data.feature_names and len(data.shape) == 3 and data.dtype == "uint8"
+    if not is_image or data.shape[2] not in (1, 3, 4):
         raise DataError(
-            f"The autoencoder needs images of bytes, and the data has {data.describe_features()}.",
+            "The autoencoder needs images of bytes with 1, 3 or 4 channels, and the data has "
+            f"{data.describe_features()}.",
             hint="Choose images with --data.",
         )
