@@ -38,7 +38,7 @@ def test_names_that_exist_or_have_a_stand_in_and_those_of_other_things_are_not_m
         with slim.arg_scope([slim.conv2d, tf.contrib.layers.batch_norm]):
             net = tf.layers.dense(tf.placeholder(tf.float32, [1, 2]), 3)
         tf1.contrib.rnn.BasicLSTMCell(3).call.x
-        tf.estimator.inputs.numpy_input_fn, tf.nn.rnn_cell.GRUCell, ops.Graph
+        tf.estimator.inputs.numpy_input_fn, ops.Graph, tf.contrib.framework.nest.is_sequence
         from .tensorflow import backend
         def f(other):
             return other.nothing

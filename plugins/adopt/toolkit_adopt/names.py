@@ -62,7 +62,7 @@ def missing_names(path: str) -> List[Tuple[str, str, int]]:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 given.add(_resolve(node, names))
         for use, line in _uses(tree, names, named):
-            found.setdefault(_first_missing(use, modules), (file, line))
+            found.setdefault(_first_missing(use, modules, given), (file, line))
     left = [(name, *place) for name, place in found.items() if name and name not in given]
     shown = [(name.replace(ROOT, "tf", 1), file, line) for name, file, line in left]
     return sorted(shown, key=lambda each: each[1:])
@@ -188,15 +188,17 @@ def _walk_beside_branches(node: Any) -> Iterator[Any]:
         yield from _walk_beside_branches(child)
 
 
-def _first_missing(path: str, modules: Dict[str, types.ModuleType]) -> Optional[str]:
-    """The part of a path, from "tensorflow" on, up to the first name that does not exist; None if
-    all do. The modules are those of `make_modules`, which come before the installed ones.
+def _first_missing(path: str, modules: Dict[str, types.ModuleType], given: Any) -> Optional[str]:
+    """The part of a path, from "tensorflow" on, up to the first name that does not exist and is not
+    given; None if all do. The modules are those of `make_modules`, which come before the installed.
     """
     first, *parts = path.split(".")
     owner: Any = modules.get(first) or importlib.import_module(first)
     for part in parts:
         if not isinstance(owner, (types.ModuleType, type)):
             return None  # the attributes of values are known to nobody
+        if f"{owner.__name__}.{part}" in given:  # to a module that may have several names
+            return None
         first = f"{first}.{part}"
         try:
             owner = getattr(owner, part)
