@@ -81,13 +81,6 @@ def test_the_values_of_a_feed_suggest_its_rule(values, rule):
     assert fed.guess()[0] == rule
 
 
-def test_what_a_call_returned_is_no_data():
-    fed = FeedValues()
-    fed.add(np.arange(8) % 3, is_returned=True)
-    fed.add(np.arange(8) % 5)
-    assert fed.guess() == ("", "what a call before returned")
-
-
 def test_a_dry_run_says_how_a_gan_would_be_lifted(tmp_path, capfd):
     assert adopt(write(tmp_path, GAN), "--dry-run") == 0
     words = (
@@ -127,6 +120,12 @@ def test_a_lifted_script_begins_with_its_values_and_trains_on_the_data(tmp_path,
             "        feed = {x: rows[k], y: classes[k], keep: 0.5, w: np.ones([16, 3])}\n"
             "        sess.run(slope, feed)",
             "trains outside of the graph",
+        ),
+        ("value = 0.01; sess.run(x * 1, {x: rows[k]})", "'x' is fed what a call before returned"),
+        (
+            "value = 0.01; slope = slope if i else tf.gradients(loss, x)\n"
+            "        sess.run(slope, {x: rows[k], y: classes[k], keep: 0.5})",
+            "'x' is fed what a call before returned, or is made of it",
         ),
     ],
 )

@@ -84,12 +84,17 @@ class Calls:
         self._kinds: Any = weakref.WeakKeyDictionary()  # graph -> names -> kind
         # graph -> the losses, each with the names of the ops that make its gradients
         self._losses: Any = weakref.WeakKeyDictionary()
+        # graph -> the names of gradients at placeholders, with those of the placeholders
+        self.input_gradients: Any = weakref.WeakKeyDictionary()
 
     def record_losses(self, patches: Patches) -> None:
         """Note the tensors of which the script asks for gradients."""
 
-        def gradients(original: Any, ys: Any, *args: Any, **kwargs: Any) -> Any:
-            found = original(ys, *args, **kwargs)
+        def gradients(original: Any, ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
+            found = original(ys, xs, *args, **kwargs)
+            for x, each in zip(xs if isinstance(xs, (list, tuple)) else [xs], found):
+                if each is not None and x.op.type == "Placeholder":
+                    self.input_gradients.setdefault(each.graph, {})[each.name] = x.op.name
             names = {each.op.name for each in found if each is not None}
             for loss in ys if isinstance(ys, (list, tuple)) else [ys]:
                 if isinstance(loss, tf.Tensor) and _is_float_scalar(loss):

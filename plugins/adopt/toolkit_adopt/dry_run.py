@@ -37,10 +37,12 @@ class FeedValues:
         self.shapes: List[Tuple[int, ...]] = []
         self.low, self.high = np.inf, -np.inf
         self.changes = False
-        self.is_returned = False  # whether calls before had returned one of them
+        self.is_returned = False  # whether calls before had returned one, or gradients for it
 
     def add(self, value: np.ndarray, is_returned: bool = False) -> None:
-        """Take one more value into account; `is_returned` if a call before had returned it."""
+        """Take one more value into account; `is_returned` if a call before had returned it, or a
+        gradient by which it is made.
+        """
         if self.first is None:
             self.first = value
         self.changes = self.changes or not np.array_equal(value, self.first)
@@ -68,7 +70,7 @@ class FeedValues:
         if first.size == 1:
             return "", "a scalar that changes"
         if self.is_returned:
-            return "", "what a call before returned"
+            return "", "what a call before returned, or is made of it"
         span, deviation = max(abs(low), abs(high)), 0.0
         if first.dtype.kind == "f" and low < 0:
             deviation = float(np.std(first))
@@ -105,6 +107,8 @@ class Observation(Observer):
         self.files: List[str] = []  # what it wrote in its working directory
         self.num_bytes = 0  # of what all calls returned, which the journal of a run would have
         self._returned: Set[bytes] = set()  # digests of what calls returned
+        # Placeholders for which calls returned gradients: the script may feed what these give.
+        self._improved: Set[Any] = set()
 
     @property
     def period(self) -> int:
@@ -140,7 +144,8 @@ class Observation(Observer):
         for name, value in zip(names, arrays):
             digests[name] = digest(value)
             known = self.feeds if kind.trains else self.other_feeds
-            known.setdefault(name, FeedValues()).add(value, digests[name] in self._returned)
+            is_made = digests[name] in self._returned or name in self._improved
+            known.setdefault(name, FeedValues()).add(value, is_made)
         self.num_bytes += sum(np.asarray(value).nbytes for value in result)
         self._returned.update(digest(value) for value in result if np.ndim(value))
         if kind.trains:
@@ -150,6 +155,8 @@ class Observation(Observer):
                 raise SystemExit(0)
         elif self.trained:
             self.between.extend(kind.updates)
+        places = self.calls.input_gradients.get(graph, {})
+        self._improved.update(places.get(tensor.name) for tensor in fetches)
         return result
 
     def _only_copies(self, graph: Any) -> bool:
