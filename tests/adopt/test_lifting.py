@@ -111,10 +111,7 @@ def test_a_lifted_script_begins_with_its_values_and_trains_on_the_data(tmp_path,
     "rate, reason",
     [
         ("value = 0.01 / (1 + i)", "'rate' is fed a scalar that changes"),
-        (
-            "value = 0.01; sess.run(step.assign_add(1))",
-            "changes a variable between the train calls",
-        ),
+        ("value = 0.01; sess.run(step.assign_add(1))", "changes a variable between the train c"),
         (
             "value = 0.01; slope = slope if i else tf.gradients(loss, w)\n"
             "        feed = {x: rows[k], y: classes[k], keep: 0.5, w: np.ones([16, 3])}\n"

@@ -141,5 +141,7 @@ def test_a_name_without_a_stand_in_is_named():
     else:
         with pytest.raises(AttributeError, match="tf.contrib.quantize has no stand-in"):
             modules["tensorflow"].contrib.quantize  # noqa: B018
+        with standins.installed(), pytest.raises(ImportError, match="quantize has no stand-in"):
+            importlib.import_module("tensorflow.contrib.quantize")
         with pytest.raises(AttributeError, match="'tensorflow' has no attribute 'nothing'"):
             modules["tensorflow"].nothing  # noqa: B018

@@ -171,10 +171,15 @@ _LATER: Any = {"matplotlib.cm": _colors, "sklearn.manifold": _manifolds}  # name
 
 
 class _Imports(importlib.abc.MetaPathFinder):
-    """Gives the modules of _LATER their names when the script imports them."""
+    """Gives the modules of _LATER their names when the script imports them, and says which module
+    of `tf.contrib` has no stand-in.
+    """
 
     @staticmethod
     def find_spec(name, path=None, target=None) -> Any:
+        if name.startswith("tensorflow.contrib.") and not path:  # 1.15 has a folder
+            message = f"{name} has no stand-in on this TensorFlow; run on 1.15"
+            raise ModuleNotFoundError(message, name=name)
         found = importlib.machinery.PathFinder.find_spec(name, path) if name in _LATER else None
         if found is not None:
             execute: Any = found.loader.exec_module  # type: ignore[union-attr]
