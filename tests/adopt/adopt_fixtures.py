@@ -113,7 +113,8 @@ for epoch in range(3):
             break
 """,
     # Folders with the time and entropy in their names, in which it saves by its own Saver and
-    # restores, when it starts and in the end; bytes that end in zeros; a condition on a variable.
+    # restores, when it starts and in the end; a file of its own that has the first step; bytes that
+    # end in zeros; a condition on a variable.
     "saver": """
 import datetime, secrets, tempfile, time, uuid
 
@@ -134,10 +135,11 @@ if path:
     saver.restore(sess, path)
 else:
     sess.run(tf.global_variables_initializer())
-for i in range(12):
+for i in range(int(open("first").read()) if os.path.isfile("first") else 0, 12):
     sess.run(train, batch())
     if i % 2 == 1:
         saver.save(sess, os.path.join(out, "model"), global_step=i)
+        open("first", "w").write(str(i + 1))
 path = os.path.join(out, "model-3")
 saver.restore(sess, path)
 names = {"tensor_names": ["w"], "shape_and_slices": [""], "dtypes": [tf.float32]}

@@ -1,9 +1,9 @@
 """What a script sees besides its sessions, and what a resume shows it again; entropy of Python.
 
 Patched while the script runs: checkpoints that it looks for (`latest_checkpoint`,
-`get_checkpoint_state`, `os.path.exists` of their files), the name of a new temporary folder
-(`tempfile.mkdtemp`), and the time that code of the script's folders asks for (`time`, and a module
-`datetime` of its own).
+`get_checkpoint_state`), whether there are their files and those that code of the script's folders
+asks for (`os.path.exists`), the name of a new temporary folder (`tempfile.mkdtemp`), and the time
+that such code asks for (`time`, and a module `datetime` of its own).
 
 Every seed that would come from the system comes from the run's: both global generators are seeded
 at the start, and `random.seed()`, `random.Random()`, `numpy.random.seed()`, `default_rng()`
@@ -57,8 +57,10 @@ def is_own(path: str, folders: Sequence[str]) -> bool:
     return not {"site-packages", "dist-packages"} & set(path.split(os.sep))
 
 
-def observe_checkpoints(patches: Patches, see: See) -> None:
-    """Patch what looks for checkpoints and makes temporary folders."""
+def observe_files(patches: Patches, see: See, folders: Callable[[], Sequence[str]]) -> None:
+    """Patch what looks for checkpoints, what tells code of some folders whether there is a file,
+    and what makes temporary folders.
+    """
 
     def seen(name: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
         return lambda original, *args, **kwargs: see(
@@ -74,14 +76,17 @@ def observe_checkpoints(patches: Patches, see: See) -> None:
         return text and CheckpointState.FromString(text.encode("latin-1"))
 
     def file_exists(original, *args, **kwargs):
-        path = [*args, *kwargs.values()][0]
+        path, caller = [*args, *kwargs.values()][0], sys._getframe(2)
         name = os.path.basename(str(path))
         is_one = name == "checkpoint" or name.endswith(_CHECKPOINT_FILES)
-        if not is_one or sys._getframe(2).f_globals.get("__name__") == "os":  # of os.makedirs
-            return original(path)
-        found = see("file_exists", lambda: bool(original(path)))
-        is_folder = original.__name__ != "isfile" and os.path.isdir(path)
-        return found or is_folder  # which is there to be made only once
+        is_asked = is_one or is_own(caller.f_code.co_filename, folders())
+        is_there = bool(original(path))
+        if not is_asked or caller.f_globals.get("__name__") == "os":  # of os.makedirs
+            return is_there
+        found = see("file_exists", lambda: is_there)
+        if original.__name__ != "isfile" and os.path.isdir(path):
+            return True  # which is there to be made only once
+        return found and (is_one or is_there)  # the script may have removed another since
 
     def make_folder(original, *args, **kwargs):
         path = see("mkdtemp", lambda: original(*args, **kwargs))

@@ -27,7 +27,7 @@ from toolkit import tf
 from . import standins
 from .calls import Calls, Kind
 from .noise import fix_op_seeds, make_stateless, with_number
-from .observations import fix_entropy, is_own, observe_checkpoints, observe_clocks
+from .observations import fix_entropy, is_own, observe_clocks, observe_files
 from .order import Order
 from .patches import Patches
 from .queues import Queues
@@ -64,7 +64,7 @@ class Observer(Sessions):
         (fix_op_seeds if self._as_written else make_stateless)(patches, seed)
         self.calls.record_losses(patches)
         super().install(patches)
-        observe_checkpoints(patches, see)
+        observe_files(patches, see, self.folders)
         observe_clocks(patches, see, self.folders)
         self.queues.install(patches)
 
