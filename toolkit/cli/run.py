@@ -227,7 +227,11 @@ def resume(
             "--from creates a new run, which one process alone has to do.",
             hint="Branch off in one process with --pause-at, then resume the branch here.",
         )
-    path = _reserve_branch(folder, from_step, run_dir)
+    try:
+        path = reserve(run_dir or f"{folder.path}-from-{from_step}").path
+    except UsageError as error:
+        error.hint = "Name another folder for the branch with --run-dir."
+        raise
     _refuse_changes(folder, order, allow, from_step)
     if order.print_config:
         return _print_config(order)
@@ -302,15 +306,6 @@ def report_interrupt_of(folder: RunFolder, cluster: Optional[Cluster]) -> Iterat
             hint=f"Continue with: {describe_resume(cluster, folder.argument)}",
             signum=signum,
         ) from None
-
-
-def _reserve_branch(folder: RunFolder, step: int, run_dir: Optional[str]) -> str:
-    """The path of the folder of a branch, by default RUN-from-STEP beside that of the run."""
-    try:
-        return reserve(run_dir or f"{folder.path}-from-{step}").path
-    except UsageError as error:
-        error.hint = "Name another folder for the branch with --run-dir."
-        raise
 
 
 @contextlib.contextmanager

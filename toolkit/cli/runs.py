@@ -78,7 +78,7 @@ def runs(
         raise UsageError(f"No run has the metric '{metric}'.", hint=suggest(metric, known))
     num_rows = len(rows)
     names = list(filter(None, map(str.strip, (columns or "").split(","))))
-    names = listing.find_columns(names, rows, (*COLUMNS, *MORE_COLUMNS))
+    names = listing.find_names(names, rows, "show", (*listing.FIELDS, *COLUMNS, *MORE_COLUMNS))
     rows = listing.filter_rows(rows, conditions)
     listing.add_special_options(rows)
     rows = listing.sort_rows(rows, sort, reverse)[:limit]

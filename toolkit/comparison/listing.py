@@ -18,7 +18,7 @@ from .record import EXTENSIONS, Found, RunRecord, read_runs
 
 DAMAGED = "damaged"
 # The fields of a run that can be named beside options and metrics.
-_FIELDS = (
+FIELDS = (
     *("name", "path", "status", "reason", "step", "total_steps", "seconds", "created"),
     *("plugin", "data", "metric"),
 )
@@ -66,7 +66,7 @@ def _make_row(run: Found, name: Optional[str]) -> Row:
     facts.update(status=record.status, reason=record.reason, data=record.data_name)
     facts.update((name, getattr(record, name)) for name in _FACTS)
     fields = dict(facts, metric=metric.value if metric else None)
-    fields = {name: fields[name] for name in _FIELDS if fields[name] is not None}
+    fields = {name: fields[name] for name in FIELDS if fields[name] is not None}
     values = {**record.metrics, **record.options, EXTENSIONS: record.extensions, **fields}
     facts.update(metric=metric and dict(metric._asdict()), metrics=record.metrics)
     return Row(record, metric, values, dict(facts, special={}, options=own_options(record)))
@@ -91,7 +91,7 @@ def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[R
     By a metric, the runs of one data set are together: those of another are not better or worse.
     Raises UsageError if no row has such an option or metric.
     """
-    (key,) = _find_names([key], rows, "sort by", SORT_KEYS)
+    (key,) = find_names([key], rows, "sort by", SORT_KEYS)
     rows = sorted(rows, key=lambda row: natural_key(row.values["name"]))
     if key == "name":
         return rows[::-1] if is_reverse else rows
@@ -217,7 +217,7 @@ def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Ro
     """The rows that match all conditions. Raises UsageError if a name occurs in no row, or a limit
     of numbers is no number.
     """
-    names = _find_names([each.name for each in conditions], rows, "filter by", _FIELDS)
+    names = find_names([each.name for each in conditions], rows, "filter by", FIELDS)
     conditions = [each._replace(name=name) for each, name in zip(conditions, names)]
     for name, sign, text in conditions:
         values = [row.values[name] for row in rows if row.values.get(name) is not None]
@@ -230,19 +230,12 @@ def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Ro
     return [row for row in rows if all(each.matches(row) for each in conditions)]
 
 
-def find_columns(names: Sequence[str], rows: Sequence[Row], columns: Sequence[str]) -> List[str]:
-    """The names of columns as the rows have them. Raises UsageError if one is none of `columns`,
-    and no option or metric of a row.
-    """
-    return _find_names(names, rows, "show", (*_FIELDS, *columns))
-
-
-def _find_names(
+def find_names(
     names: Sequence[str], rows: Sequence[Row], action: str, fields: Sequence[str]
 ) -> List[str]:
     """The names as the runs have them: as given, or that of a flag with underscores. Raises
-    UsageError for one that no run has: with the most similar one, or a few of each kind, as there
-    are more than a hundred options.
+    UsageError for one that no run has and that is none of `fields`: with the most similar one, or a
+    few of each kind, as there are more than a hundred options.
     """
     records = [row.record for row in rows if row.record]
     metrics = {name for record in records for name in record.metrics}

@@ -165,11 +165,6 @@ def summarize(hashes: Mapping[str, str]) -> Dict[str, str]:
     return {ALL_FILES: hashlib.sha256(_format(hashes)).hexdigest()}
 
 
-def is_long(hashes: Mapping[str, str]) -> bool:
-    """Whether `summarize` leaves out the names of the files."""
-    return len(hashes) > _MAX_NAMES
-
-
 def write_list(path: str, hashes: Mapping[str, str]) -> None:
     """Write a line for each file."""
     with atomic_write(path) as file:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import autopsy
 from ..data.examples import LENGTH
-from ..data.same_data import LIST_FILE, is_long, write_list
+from ..data.same_data import ALL_FILES, LIST_FILE, summarize, write_list
 from ..display.console import Console
 from ..errors import DivergedError, ToolkitError, join_names
 from ..graph.model_size import count_parameters, list_model_variables
@@ -71,7 +71,8 @@ class RunLog(SessionRecord):
                 f"{folder} cannot be locked: do not train in it twice at the same time"
             )
         list_path = folder.file(LIST_FILE)
-        if is_long(dataset.sha256) and (job.allow_other_data or not os.path.lexists(list_path)):
+        is_summary = ALL_FILES in summarize(dataset.sha256)
+        if is_summary and (job.allow_other_data or not os.path.lexists(list_path)):
             with folder.writing():
                 write_list(list_path, dataset.sha256)
         # The session, whose entry is written with its first step.
