@@ -23,13 +23,13 @@ from toolkit.cli import help as cli_help
 from toolkit.cli.app import app
 from toolkit.cli.plugin_options import option_flags
 from toolkit.options import changeable_options, format_value, merge
-from toolkit.plugins import Plugins, list_commands, list_plugins, load
+from toolkit.plugins import Plugins, list_entries, list_plugins, load
 from toolkit.storage import run_folder
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(REPOSITORY, "build", "pages")
 DOCUMENTS = ("*.md", "docs/site.css", "docs/**/*.md", "samples/**/*.md", "benchmarks/**/*.md")
-OTHERS = {entry.name for entry in list_commands() if entry.distribution != "toolkit"}
+OTHERS = {entry.name for entry in list_entries("command") if entry.distribution != "toolkit"}
 LINK = re.compile(r"\]\(([^):#]+)[#)]")
 
 

@@ -32,8 +32,7 @@ from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..plugins import (
     choose,
     describe_failure,
-    list_commands,
-    list_drivers,
+    list_entries,
     load_command,
 )
 
@@ -81,7 +80,8 @@ class LazyGroup(HelpGroup):
     """A group that knows the names and summaries of its commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
-        return list(COMMANDS) + sorted({each.name for each in list_commands()} - set(COMMANDS))
+        added = {each.name for each in list_entries("command")}
+        return list(COMMANDS) + sorted(added - set(COMMANDS))
 
     def get_command(self, ctx: click.Context, name: str) -> Optional[click.Command]:
         if name not in COMMANDS:
@@ -145,7 +145,7 @@ def _has_directory() -> bool:
 
 def load_added(name: str) -> Optional[click.Command]:
     """Return the command of that name, or None. Raises UsageError, ToolkitError."""
-    entries = [entry for entry in list_commands() if entry.name == name]
+    entries = [entry for entry in list_entries("command") if entry.name == name]
     if not entries:
         return None
     command = load_command(entries[0])
@@ -176,7 +176,7 @@ def _find_driven(name: str, words: Sequence[str]) -> Optional[click.Command]:
     driver = driver_of(folder) if folder else ""
     if not driver:
         return None
-    entries = [entry for entry in list_drivers() if entry.name == driver]
+    entries = [entry for entry in list_entries("driver") if entry.name == driver]
     commands: Mapping[str, click.Command] = load_command(entries[0]) if entries else {}
     if name not in commands:
         has = f"It has: {', '.join(sorted(commands))}." if commands else "It is not installed."

@@ -15,7 +15,7 @@ failures: an exception of a plugin in one line.
 """
 
 from .calls import Plugins
-from .entry_points import Entry, list_commands, list_drivers, list_plugins
+from .entry_points import Entry, list_entries, list_plugins
 from .failures import describe_failure, own_frames
 from .hook_call import HookFunction, Problem, describe_value
 from .loader import load, load_command, require_trust

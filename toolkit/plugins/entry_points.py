@@ -32,21 +32,13 @@ class Entry(NamedTuple):
 
 def list_plugins() -> List[Entry]:
     """Every installed plugin and extension, without importing any."""
-    return _list_entries("model", "extension")
+    return list_entries("model", "extension")
 
 
-def list_commands() -> List[Entry]:
-    """Every command that a distribution adds to `toolkit`, without importing any."""
-    return _list_entries("command")
-
-
-def list_drivers() -> List[Entry]:
-    """Every driver that a distribution offers, without importing any."""
-    return _list_entries("driver")
-
-
-def _list_entries(*kinds: str) -> List[Entry]:
-    """The entry points of these kinds, sorted by kind, name and distribution; one for each."""
+def list_entries(*kinds: str) -> List[Entry]:
+    """The entry points of these kinds, sorted by kind, name and distribution, one for each, without
+    importing any.
+    """
     kind_of = {GROUPS[kind]: kind for kind in kinds}
     points: Dict[Tuple[str, str, str], Any] = {}
     try:

@@ -14,7 +14,7 @@ import click
 
 from ...cli_options import HelpGroup, json_option
 from ...display.table import format_table
-from ...plugins import list_commands, list_plugins
+from ...plugins import list_entries
 from ..common import print_result
 from .check import check
 from .new import new
@@ -33,7 +33,7 @@ def list_(as_json: bool) -> None:
 
     Only the metadata of packages is read; no plugin is imported.
     """
-    entries = list_plugins() + list_commands()
+    entries = list_entries("model", "extension") + list_entries("command")
     print_result(as_json, [dict(entry._asdict()) for entry in entries], _describe(entries))
 
 

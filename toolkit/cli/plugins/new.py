@@ -16,7 +16,7 @@ import click
 
 from ...cli_options import json_option, resolve_output, writing_output
 from ...errors import UsageError
-from ...plugins import list_commands, list_plugins
+from ...plugins import list_entries
 from ...storage.run_folder import shell_argument
 from ..common import flag, print_result
 
@@ -160,7 +160,8 @@ def _check_name(name: str, kind: str) -> None:
             hint="Write lower-case letters and digits, with - or _ between words: my-model. "
             "No name is a keyword of Python.",
         )
-    entries = [entry for entry in list_commands() + list_plugins() if entry.name == name]
+    entries = list_entries("command") + list_entries("model", "extension")
+    entries = [entry for entry in entries if entry.name == name]
     package = f"toolkit_{identifier}"
     if kind == "command" and name in COMMANDS:
         text = f"There is a command '{name}' already, of toolkit."
