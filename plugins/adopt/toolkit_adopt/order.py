@@ -27,7 +27,7 @@ from __future__ import annotations
 import collections
 import itertools
 import weakref
-from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from toolkit import tf
 
@@ -115,45 +115,59 @@ def _list_state(graph: Any) -> Tuple[Ops, Ops, Ops, Ops]:
 
 
 class _Behind:
-    """The names of all ops for which an op waits, found once for each op while a graph is ordered.
+    """The ops for which an op waits, found once for each op while a graph is ordered: an int with a
+    bit for the number of each, as many updates of a large graph are compared.
 
     Every edge that is added meanwhile is noted by `add`.
     """
 
     def __init__(self) -> None:
-        self._known: Dict[str, Set[str]] = {}
+        self._known: Dict[int, int] = {}
+        self._inputs: Dict[int, List[Any]] = {}  # of `_inputs_of`
 
-    def __call__(self, op: Any) -> Set[str]:
-        """The names for an op, with its own."""
-        if op.name in self._known:
-            return self._known[op.name]
-        found: Set[str] = set()
-        stack = [op]
+    def __call__(self, op: Any) -> int:
+        """The bits for an op, with its own."""
+        if op._id in self._known:
+            return self._known[op._id]
+        found, seen, stack = 0, {op._id}, [op]
         while stack:
             each = stack.pop()
-            if each.name in self._known:
-                found |= self._known[each.name]
-            elif each.name not in found:
-                found.add(each.name)
-                stack.extend(x for x in _inputs_of(each) if x.name not in found)
-        return self._known.setdefault(op.name, found)
+            if each._id in self._known:
+                found |= self._known[each._id]
+                continue
+            if each._id not in self._inputs:
+                self._inputs[each._id] = _inputs_of(each)
+            left = [x for x in self._inputs[each._id] if x._id not in seen]
+            seen.update(x._id for x in left)
+            stack += left
+        bits = bytearray(max(seen) // 8 + 1)
+        for number in seen:
+            bits[number // 8] |= 1 << number % 8
+        return self._known.setdefault(op._id, found | int.from_bytes(bits, "little"))
 
     def order(self, one: Any, other: Any) -> bool:
         """Whether one of two ops waits for the other."""
-        return one.name in self(other) or other.name in self(one)
+        return _has(self(other), one) or _has(self(one), other)
 
     def add(self, op: Any, others: Iterable[Any]) -> None:
         """Note that an op waits for others from now on."""
-        waiting = [found for found in self._known.values() if op.name in found]
-        if waiting:
-            more = set().union(*map(self, others))
-            for found in waiting:
-                found |= more
+        self._inputs.pop(op._id, None)
+        waiting = [number for number, found in self._known.items() if _has(found, op)]
+        more = 0
+        for other in others if waiting else ():
+            more |= self(other)
+        for number in waiting:
+            self._known[number] |= more
 
 
 def _inputs_of(op: Any) -> List[Any]:
     """The ops for which an op waits at once."""
     return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+
+
+def _has(found: int, op: Any) -> bool:
+    """Whether the bits of some ops have that of one."""
+    return bool(found >> op._id & 1)
 
 
 def _find_own_reads(older: Sequence[Any], newer: Any, reads: Any, behind: _Behind) -> List[Any]:
@@ -163,14 +177,14 @@ def _find_own_reads(older: Sequence[Any], newer: Any, reads: Any, behind: _Behin
     """
     if newer.type not in ASSIGNS or not older or any(behind.order(op, newer) for op in older):
         return []
-    names = behind(newer).difference(*map(behind, older))
-    return [read for read in reads if read.name in names]
+    made_of = [read for read in reads if _has(behind(newer), read)]
+    return [read for read in made_of if not any(_has(behind(op), read) for op in older)]
 
 
 def _make_gate(older: Any, newer: Any, late: Iterable[Any], behind: _Behind) -> Any:
     """Let an update, and what it reads late, wait for another update in calls that make both."""
-    names = behind(newer) - behind(older)
-    waiting = [newer, *(op for op in late if op.name in names)]
+    new = behind(newer) & ~behind(older)
+    waiting = [newer, *(op for op in late if _has(new, op))]
     reads = [op for op in late if op.control_inputs == [older]]  # such as what `assign` returns
     with tf.control_dependencies([older, *reads]), tf.device("/cpu:0"):
         tensor = tf.constant(True, name="toolkit_adopt_gate")
