@@ -107,11 +107,11 @@ Error: Hook 'metrics' of plugin 'bad' returned a tensor float32 [] for 'mean', e
 (value, update_op) ({here}).
 Return what a function of tf.metrics returns, such as tf.metrics.mean(values).
 
-# scorers one
+# scorers series
 @hookimpl  # here
 def scorers(run):
-    return 5
-Error: Hook 'scorers' of plugin 'bad' returned 5, expected a list of scorers ({here}).
+    return __import__('pandas').Series([5])
+Error: Hook 'scorers' of plugin 'bad' returned a Series, expected a list of scorers ({here}).
 Return a list: [scorer].
 
 # default_extensions text (exit code 2)

@@ -193,8 +193,9 @@ def describe_value(value: Any) -> str:
         text = repr(value)
         is_readable = len(text) <= MAX_LENGTH and "<" not in text and "\n" not in text
         return text if is_readable else f"a {type(value).__name__} of {len(value)}"
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return _describe_tensor(value)
+    module = type(value).__module__.split(".")[0]
+    if module in ("numpy", "tensorflow") and hasattr(value, "dtype") and hasattr(value, "shape"):
+        return _describe_tensor(value, module)
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         text = repr(value)
         return text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "..."
@@ -202,16 +203,14 @@ def describe_value(value: Any) -> str:
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _describe_tensor(value: Any) -> str:
+def _describe_tensor(value: Any, module: str) -> str:
     """`a tensor float32 [4, 3]`; an array or a number of numpy in the same way."""
-    module = type(value).__module__.split(".")[0]
     dtype = getattr(value.dtype, "name", str(value.dtype))
     if module == "numpy":
         shape = list(value.shape)
         return f"an array {dtype} {shape}" if shape else f"numpy's {dtype} {value}"
     kind = "variable" if hasattr(value, "assign") else "tensor"
-    rank = value.shape.ndims if hasattr(value.shape, "ndims") else len(value.shape)
-    if rank is None:
+    if value.shape.ndims is None:
         return f"a {kind} {dtype} of unknown shape"
     sizes = ["?" if size is None else str(size) for size in value.shape.as_list()]
     return f"a {kind} {dtype} [{', '.join(sizes)}]"
